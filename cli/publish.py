@@ -1,0 +1,106 @@
+"""`pier publish`: the rows of a file into the DHT.
+
+CSV, NDJSON or Parquet is read batch by batch and sent as the node takes it, so a file larger than memory is
+no matter. The result, rows taken and refused, is one JSON line on stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cli.failure import EXIT_FAILED, EXIT_USAGE, CommandFailed
+from cli.options import add_command, add_node_options, seconds
+
+#: What a file is, by the end of its name.
+KINDS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "ndjson",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+#: Read from a file at a time.
+_BLOCK_BYTES = 1 << 20
+_BATCH_ROWS = 16_384
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "publish",
+        "Put the rows of a CSV, NDJSON or Parquet file into the DHT, placed by their key columns.\n"
+        "They live there for their lifetime, on whichever nodes own their keys.",
+        "pier publish reputation bad-hosts.csv --key src --lifetime 3600",
+    )
+    parser.add_argument("table", metavar="TABLE")
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("--key", metavar="COL[,COL]", required=True, help="the columns that place a row")
+    parser.add_argument("--lifetime", metavar="S", type=seconds, help="default: the node's")
+    parser.add_argument("--kind", choices=sorted(set(KINDS.values())), help="default: by the file's name")
+    add_node_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import trio
+
+    from cli.reach import reach
+
+    kind = args.kind or KINDS.get(args.file.suffix.lower())
+    if kind is None:
+        raise CommandFailed(f"{args.file}: what is this? say --kind csv, ndjson or parquet", EXIT_USAGE)
+    keys = [key for key in args.key.split(",") if key]
+
+    async def publish() -> int:
+        batches = read_batches(args.file, kind)
+        async with reach(args) as conn:
+            feed = conn.feed(args.table, keys, args.lifetime)
+            for batch in checked(batches, keys, args.file):
+                await feed.send(batch)
+            done = await feed.finish()
+        facts = {"table": args.table, "rows": done.rows, "objects": done.objects, "refused": done.refused}
+        print(json.dumps({**facts, **({"dropped": done.dropped} if done.dropped else {})}), file=sys.stderr)
+        return EXIT_FAILED if done.refused else 0
+
+    return trio.run(publish)
+
+
+def read_batches(path: Path, kind: str) -> Iterator[Any]:
+    """The rows of a file as record batches, never all at once."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.json as ndjson
+    import pyarrow.parquet as parquet
+
+    try:
+        if kind == "parquet":
+            yield from parquet.ParquetFile(path).iter_batches(_BATCH_ROWS)
+        elif kind == "csv":
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+            options = {
+                "read_options": csv.ReadOptions(block_size=_BLOCK_BYTES),
+                "parse_options": csv.ParseOptions(delimiter=delimiter),
+            }
+            with csv.open_csv(path, **options) as reader:
+                yield from reader
+        else:
+            with ndjson.open_json(path, ndjson.ReadOptions(block_size=_BLOCK_BYTES)) as reader:
+                yield from reader
+    except pa.ArrowException as error:
+        raise CommandFailed(f"{path}: {error}") from None
+
+
+def checked(batches: Iterator[Any], keys: list[str], path: Path) -> Iterator[Any]:
+    for batch in batches:
+        missing = [key for key in keys if key not in batch.schema.names]
+        if missing:
+            has = ", ".join(batch.schema.names)
+            raise CommandFailed(f"{path} has no column {', '.join(missing)}; it has {has}")
+        yield batch

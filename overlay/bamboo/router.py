@@ -1,0 +1,134 @@
+"""`BambooRouter`: the parts of one node put together behind the `Router` interface (PIER 2.3.1, 3.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from overlay.bamboo.candidates import Candidates
+from overlay.bamboo.config import BambooConfig
+from overlay.bamboo.core import Core, State
+from overlay.bamboo.exchange import Exchange
+from overlay.bamboo.forward import Forwarder
+from overlay.bamboo.join import Joiner
+from overlay.bamboo.maintenance import Maintenance
+from overlay.bamboo.messages import Leaving
+from overlay.bamboo.ownership import Ownership
+from overlay.bamboo.payloads import Payloads
+from overlay.bamboo.probes import Probes
+from overlay.bamboo.requests import Requests
+from overlay.bamboo.split import split_arc
+from overlay.bamboo.tuning import Tuning
+from overlay.ring import Arc, NodeRef, to_wire
+from overlay.router import Deliver, Neighbour, Owner, Upcall
+from runtime.api import Address, Messenger, Notice, Runtime
+from runtime.message import Message
+
+M = TypeVar("M", bound=Message)
+
+
+class BambooRouter:
+    """One Bamboo node."""
+
+    __slots__ = ("_exchange", "_forwarder", "_joiner", "_maintenance", "_me", "_ownership", "_payloads", "_probes",
+                 "_requests", "core")  # fmt: skip
+
+    def __init__(self, runtime: Runtime, messenger: Messenger, node_id: int, config: BambooConfig) -> None:
+        self._me = NodeRef(to_wire(node_id), runtime.address)
+        self.core = core = Core(runtime, messenger, self._me, config)
+        self._probes = Probes(core)
+        candidates = Candidates(core, self._probes)
+        self._ownership = Ownership(core, self._probes)
+        self._exchange = Exchange(core, self._probes, candidates, self._ownership)
+        self._payloads = Payloads(core)
+        self._forwarder = Forwarder(core, self._probes, self._ownership, self._payloads)
+        self._joiner = Joiner(
+            core, self._probes, candidates, self._exchange, self._ownership, self._forwarder
+        )
+        self._requests = Requests(core, self._forwarder)
+        tuning = Tuning(core, candidates, self._requests)
+        self._maintenance = Maintenance(
+            core, self._probes, self._ownership, self._exchange, self._joiner, tuning
+        )
+        messenger.on(Leaving, self._on_leaving)
+
+    @property
+    def me(self) -> NodeRef:
+        return self._me
+
+    @property
+    def joined(self) -> bool:
+        return self.core.state is State.MEMBER
+
+    def start(self) -> None:
+        """Becomes the first member of a new ring, or a member of one whose tables `static` has filled."""
+        self.core.state = State.MEMBER
+        self._ownership.reset()
+        self._ownership.publish()
+        self._maintenance.start()
+
+    def join(self, gateways: Sequence[Address]) -> None:
+        self._joiner.join(gateways)
+        self._maintenance.start()
+
+    def leave(self) -> None:
+        core = self.core
+        if not core.present:
+            return
+        self._joiner.stop()
+        goodbye = Leaving(self._me.id, core.view.leaf_refs())
+        for peer in core.view.peers.values():
+            core.messenger.send(peer.address, goodbye)
+        core.state = State.LEFT
+        self._ownership.publish()
+
+    def route(self, key: int, message: Message, notice: Notice | None = None) -> None:
+        self._requests.route(key, message, notice)
+
+    def lookup(self, key: int, done: Callable[[Owner | None], None]) -> None:
+        self._requests.lookup(key, done)
+
+    def owns(self, key: int) -> bool:
+        return self.joined and self.core.view.arc().contains(key)
+
+    def arc(self) -> Arc:
+        return self.core.view.arc()
+
+    def split(self, arc: Arc) -> list[tuple[NodeRef, Arc]]:
+        return split_arc(self.core.view.me_id, self.core.view.peers.values(), arc)
+
+    def replicas(self, count: int) -> list[NodeRef]:
+        return [peer.ref for peer in self.core.view.leaves.members[:count]]
+
+    def neighbours(self) -> list[Neighbour]:
+        view = self.core.view
+        described = []
+        for peer in view.peers.values():
+            role = "leaf" if view.leaves.holds(peer) else "table"
+            if peer.suspect:
+                role = "suspect"
+            described.append(Neighbour(peer.ref, role, peer.rtt_s if peer.rtt_s >= 0.0 else None))
+        return described
+
+    def on_deliver(self, kind: type[M], handler: Deliver[M]) -> None:
+        self._payloads.on_deliver(kind, handler)
+
+    def on_upcall(self, kind: type[M], handler: Upcall[M]) -> None:
+        self._payloads.on_upcall(kind, handler)
+
+    def on_arc(self, handler: Callable[[Arc | None, Arc | None], None]) -> None:
+        self._ownership.arc_changed.append(handler)
+
+    def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:
+        self.core.suspected.append(handler)
+
+    def statistics(self) -> Mapping[str, int]:
+        """What happened so far, by name."""
+        return dict(sorted(self.core.counts.items()))
+
+    def _on_leaving(self, sender: Address, leaving: Leaving) -> None:
+        peer = self.core.view.known(NodeRef(leaving.id, sender))
+        if peer is not None:
+            self._exchange.merge(leaving.leaves)
+            self._probes.gone(peer)
+            self.core.view.ignore(peer.ref, self.core.runtime.now())

@@ -1,0 +1,24 @@
+"""What of one arc lies outside another: which ids a change of ownership gained or lost."""
+
+from __future__ import annotations
+
+from overlay.ring import MASK, SPACE, Arc
+
+
+def difference(arc: Arc, without: Arc | None) -> list[Arc]:
+    """The at most two pieces of `arc` that are not in `without`, clockwise."""
+    if without is None:
+        return [arc]
+    width, removed = arc.width(), without.width()
+    if removed == SPACE:
+        return []
+    # Offsets from the start of `arc`; what reaches over the top comes back at the bottom.
+    start = (without.start - arc.start) & MASK
+    end = start + removed
+    if end > SPACE:
+        pieces = [(end - SPACE, min(start, width))]
+    else:
+        pieces = [(0, min(start, width)), (min(end, width), width)]
+    return [
+        Arc((arc.start + first) & MASK, (arc.start + last) & MASK) for first, last in pieces if first < last
+    ]

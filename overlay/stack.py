@@ -1,0 +1,133 @@
+"""One overlay node put together: router, objects, DHT verbs, publisher, spreads, distribution trees.
+
+What a query processor needs of the network, made from a runtime and a messenger. Which router is at work is a
+matter of configuration; nothing above it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from overlay.bamboo import MESSAGES as BAMBOO_MESSAGES
+from overlay.bamboo import BambooConfig, BambooRouter
+from overlay.dht.loopback import Loopback
+from overlay.dht.messages import DHT_MESSAGES
+from overlay.dht.publisher import Publisher, PublisherStatistics
+from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
+from overlay.router import Router
+from overlay.spread.messages import SPREAD_MESSAGES
+from overlay.spread.spread import Spread, SpreadStatistics
+from overlay.spread.trees import DistributionTrees, TreesConfig, TreeStatistics
+from runtime.api import Address, Messenger, Runtime, Timer
+from runtime.message import Message
+
+#: Everything overlay nodes say to each other, for the codec.
+OVERLAY_MESSAGES: tuple[type[Message], ...] = (*BAMBOO_MESSAGES, *DHT_MESSAGES, *SPREAD_MESSAGES)
+#: A leaving node gives its objects away for at most so long.
+LEAVE_MAX_S = 30.0
+
+
+class StackRouter(Router, Protocol):
+    """What the stack needs of a router beyond the interface: its counts."""
+
+    def statistics(self) -> Mapping[str, int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayConfig:
+    #: Which of `ROUTERS`.
+    router: str = "bamboo"
+    bamboo: BambooConfig = field(default_factory=BambooConfig)
+    dht: DhtConfig = field(default_factory=DhtConfig)
+    trees: TreesConfig = field(default_factory=TreesConfig)
+    #: Register in the distribution trees; without, broadcasts by tree do not reach this node.
+    in_trees: bool = True
+
+
+def _bamboo(runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig) -> StackRouter:
+    return BambooRouter(runtime, messenger, node_id, config.bamboo)
+
+
+ROUTERS: Mapping[str, Callable[[Runtime, Messenger, int, OverlayConfig], StackRouter]] = {"bamboo": _bamboo}
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayStatistics:
+    router: Mapping[str, int]
+    dht: DhtStatistics
+    publisher: PublisherStatistics
+    spread: SpreadStatistics
+    trees: TreeStatistics
+
+
+class OverlayNode:
+    """A member of the ring."""
+
+    __slots__ = (
+        "config",
+        "dht",
+        "publisher",
+        "router",
+        "runtime",
+        "spread",
+        "trees",
+    )
+
+    def __init__(
+        self, runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig | None = None
+    ) -> None:
+        config = config or OverlayConfig()
+        if config.router not in ROUTERS:
+            raise ValueError(f"router: there is no {config.router!r}; there are {', '.join(ROUTERS)}")
+        self.config = config
+        self.runtime = runtime
+        self.router = ROUTERS[config.router](runtime, messenger, node_id, config)
+        wire = Loopback(runtime, messenger)
+        self.dht = Dht(runtime, wire, self.router, config.dht)
+        self.publisher = Publisher(runtime, self.dht)
+        self.spread = Spread(runtime, wire, self.router)
+        self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
+
+    def start(self) -> None:
+        """Becomes the first member of a new ring."""
+        self.router.start()
+        self._go()
+
+    def join(self, gateways: Sequence[Address]) -> None:
+        """Joins through any member, for as long as it takes."""
+        self.router.join(gateways)
+        self._go()
+
+    def leave(self, done: Callable[[], None]) -> None:
+        """Gives its objects to those who will own them, says goodbye, and calls done."""
+        timer: Timer | None = None
+
+        def go() -> None:
+            nonlocal timer
+            if timer is not None:
+                timer.cancel()
+                timer = None
+                self.router.leave()
+                done()
+
+        timer = self.runtime.call_later(LEAVE_MAX_S, lambda _: go(), None)
+        self.trees.stop()
+        if self.router.joined:
+            self.dht.leave(go)
+        else:
+            self.runtime.call_later(0.0, lambda _: go(), None)
+
+    def statistics(self) -> OverlayStatistics:
+        return OverlayStatistics(
+            router=self.router.statistics(),
+            dht=self.dht.statistics(),
+            publisher=self.publisher.statistics(),
+            spread=self.spread.statistics(),
+            trees=self.trees.statistics(),
+        )
+
+    def _go(self) -> None:
+        if self.config.in_trees:
+            self.trees.start()

@@ -1,0 +1,1 @@
+"""Node processes on this machine: a directory of them, starting, watching and stopping them."""

@@ -1,0 +1,145 @@
+"""Every knob of a node, in one tree, each with its trade-off. `docs/configuration.md` is made from this.
+
+Sections of other layers (transport, overlay, query limits) are those layers' own dataclasses, so that a knob
+is described once, where it works. Values come from a preset, then a TOML file, then PIER_... variables of the
+environment, then flags; the last one wins (`load.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from overlay.bamboo.config import BambooConfig
+from overlay.dht.verbs import DhtConfig
+from overlay.objects.store import StoreLimits
+from overlay.spread.trees import TreesConfig
+from overlay.stack import OverlayConfig
+from overlay.transport.config import TransportConfig
+from query.dataflow.budget import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSection:
+    """Where the node is, whom it joins, what data it brings."""
+
+    #: Where the node listens for other nodes (UDP), as host:port; port 0 picks a free one. Anything but
+    #: loopback needs a keyring.
+    listen: str = "127.0.0.1:7700"
+    #: What other nodes are told to reach it under, where that differs (NAT, containers, 0.0.0.0). Empty: the
+    #: address it listens on.
+    advertise: str = ""
+    #: Members to join through, as host:port; names are resolved at each attempt, so a name with several
+    #: addresses is several members. Tried in turn, for ever. None: the node starts a ring of its own.
+    join: tuple[str, ...] = ()
+    #: Where the node keeps who it is. Without it a restarted node is a new node, and what it owned moves twice.
+    data_dir: str = ""
+    #: A small JSON file with process id, addresses and node id, written when the node is up and removed when
+    #: it goes; for scripts and `pier cluster`.
+    state_file: str = ""
+    #: Data the node brings, each as TABLE=KIND:PATH; kinds are firewall, csv, ndjson, parquet and sql.
+    sources: tuple[str, ...] = ()
+    #: How long a leaving node waits for its neighbours to take over. Shorter stops faster and leaves more to
+    #: repair.
+    leave_timeout_s: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSection:
+    """The door for clients (TCP)."""
+
+    #: Where clients connect, as host:port; port 0 picks a free one; empty: no door. Anything but loopback
+    #: needs TLS and a token.
+    listen: str = "127.0.0.1:7701"
+    #: Connections at a time; one more is refused and told so. Each may hold some 20 MB at worst.
+    connections_max: int = 256
+    #: Requests open on one connection; one more is refused and told so.
+    requests_max: int = 64
+    #: Answer bytes kept for a reader that is behind, per query. More rides out longer pauses of the reader.
+    backlog_bytes_max: int = 4 << 20
+    #: The same for all queries of one connection together.
+    connection_backlog_bytes_max: int = 16 << 20
+    #: Bytes a publishing client may have on its way. More hides latency, less holds less memory.
+    feed_credit_bytes: int = 4 << 20
+    #: How long an answer waits for its reader before it is given up. Long enough for a person with a pager.
+    reader_stall_s: float = 600.0
+    #: A connection that has not introduced itself by then is closed: what stops a flood of idle ones.
+    hello_timeout_s: float = 10.0
+    #: A silent client is asked for a sign of life after the first, and given up after the second. Shorter
+    #: ends the queries of vanished clients sooner.
+    ping_after_s: float = 15.0
+    gone_after_s: float = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySection:
+    """Keys and certificates; `pier keys new` makes all of them in one directory."""
+
+    #: A directory made by `pier keys new`; fills in every file below that is not named by itself.
+    keys_dir: str = ""
+    #: The cluster's keys for traffic between nodes. Without a keyring a node listens on loopback only.
+    keyring: str = ""
+    #: The public half of the authority that certifies node ids. A node that has it admits only certified
+    #: nodes, and needs a certificate of its own: node.certificate in its data directory, from `pier keys
+    #: certify`, or the authority's secret in `keys_dir`, with which it certifies itself.
+    authority: str = ""
+    #: TLS for clients: certificate chain and private key, PEM.
+    tls_certificate: str = ""
+    tls_key: str = ""
+    #: A file with the word clients must say. Empty: whoever reaches the port may ask, which loopback allows.
+    token_file: str = ""
+    #: How often the keyring file is looked at for a rotation.
+    keyring_check_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaySection:
+    """Which overlay is at work, and the node's part in it."""
+
+    #: The router; all nodes of a ring need the same.
+    router: str = "bamboo"
+    #: Whether the node registers in the distribution trees; without, broadcasts by tree do not reach it.
+    in_trees: bool = True
+    #: The largest batch of objects in one message. Larger saves headers, smaller lets other traffic in between.
+    batch_bytes_max: int = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class LogSection:
+    """What the node says on stderr."""
+
+    #: `text` for people, `json` (one object a line) for collectors.
+    format: Literal["text", "json"] = "text"
+    #: The least important thing to say.
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A node's whole configuration."""
+
+    node: NodeSection = field(default_factory=NodeSection)
+    client: ClientSection = field(default_factory=ClientSection)
+    security: SecuritySection = field(default_factory=SecuritySection)
+    log: LogSection = field(default_factory=LogSection)
+    limits: Limits = field(default_factory=Limits)
+    transport: TransportConfig = field(default_factory=TransportConfig)
+    overlay: OverlaySection = field(default_factory=OverlaySection)
+    bamboo: BambooConfig = field(default_factory=BambooConfig)
+    store: StoreLimits = field(default_factory=StoreLimits)
+    trees: TreesConfig = field(default_factory=TreesConfig)
+
+    def overlay_config(self) -> OverlayConfig:
+        """The sections that the overlay wants as one."""
+        dht = DhtConfig(self.store, self.overlay.batch_bytes_max)
+        return OverlayConfig(self.overlay.router, self.bamboo, dht, self.trees, self.overlay.in_trees)
+
+
+#: What each section is for, where its class is another layer's.
+SECTION_DOCS = {
+    "limits": "What one query may use on each node when its author names no limit, and the most anyone may name.",
+    "transport": "Messages between nodes: UdpCC over UDP.",
+    "bamboo": "The Bamboo ring: how eagerly a node looks after its neighbours.",
+    "store": "Objects that this node keeps for the DHT.",
+    "trees": "Distribution trees: how queries reach every node.",
+}

@@ -1,0 +1,1 @@
+"""The query engine as clients meet it: questions in text become plans, rows go back, tables are published."""

@@ -1,0 +1,93 @@
+"""One query of one client: between the engine's proxy and the client's session."""
+
+from __future__ import annotations
+
+from pier_node.protocol.messages import Account as WireAccount
+from pier_node.service import AnswerSink, Failure, QueryRequest
+from query.batch import Batch
+from query.engine.account import Account
+from query.engine.messages import Remark
+from query.engine.proxy import ProxyQuery
+from runtime.api import Clock
+
+#: Notes shown with an account: errors of nodes, then nodes that are missing.
+MISSING_SHOWN = 16
+
+
+class Asked:
+    """A running query: the engine's sink and the client's handle in one."""
+
+    def __init__(self, request: QueryRequest, sink: AnswerSink, clock: Clock) -> None:
+        self.request = request
+        self.rows_given = 0
+        self._sink = sink
+        self._clock = clock
+        self._started_s = clock.now()
+        self._query: ProxyQuery | None = None
+        self._cancelled = ""
+        self._asked = self._answered = 0
+
+    @property
+    def age_s(self) -> float:
+        return self._clock.now() - self._started_s
+
+    def attach(self, query: ProxyQuery) -> None:
+        """The query has started. A client that changed its mind meanwhile is heard now."""
+        self._query = query
+        self._sink.on_ready(query.ready)
+        if self._cancelled:
+            query.cancel(self._cancelled)
+
+    # -- for the engine
+
+    def rows(self, batch: Batch) -> bool:
+        self.rows_given += batch.num_rows
+        ready = self._sink.batch(batch.table, batch.data)
+        self._progress()
+        return ready
+
+    def progress(self, asked: int, answered: int) -> None:
+        self._asked, self._answered = asked, answered
+        self._progress()
+
+    def remark(self, remark: Remark) -> None:
+        self._sink.tap(remark.node.hex(), remark.operator, f"{remark.kind}: {remark.text}")
+
+    def finish(self, account: Account) -> None:
+        self._sink.finish(wire_account(account))
+
+    # -- for the client
+
+    def cancel(self, reason: str) -> None:
+        self._cancelled = reason
+        if self._query is not None:
+            self._query.cancel(reason)
+
+    def taps(self, on: bool, operators: tuple[str, ...]) -> None:
+        if self._query is not None:
+            self._query.taps(on, operators)
+
+    def fail(self, failure: Failure) -> None:
+        self._sink.fail(failure)
+
+    def _progress(self) -> None:
+        self._sink.progress(self._asked, self._answered, self.rows_given, self.age_s)
+
+
+def wire_account(account: Account) -> WireAccount:
+    """An account as clients get it; what went wrong and who is missing become notes."""
+    missing = [f"no answer from node {node.hex()}" for node in account.missing_nodes[:MISSING_SHOWN]]
+    return WireAccount(
+        query=account.query,
+        asked=account.asked,
+        answered=account.answered,
+        empty=account.empty,
+        failed=account.failed,
+        unreachable=account.unreachable,
+        rows=account.rows,
+        bytes=account.result_bytes,
+        elapsed_s=round(account.elapsed_s, 6),
+        ended=account.ended,
+        dropped=account.dropped,
+        notes=(*account.errors, *missing),
+    )

@@ -1,0 +1,77 @@
+"""Query texts to plans, by language. A text that cannot be one is a `Failure` with its position.
+
+UFL has query expansions that need the query's id and time; both are fixed here, once, so that every node sees
+the same plan. SQL is helped by what the ring knows of its tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import ufl
+from pier_node.protocol.messages import Position, Scalar
+from pier_node.service import Failure
+from query.dataflow.check import operator_problems
+from query.plan import Plan
+from ufl.sql import TableInfo, compile_sql, explain_sql
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A query to compile, and what goes into it beside its text."""
+
+    text: str
+    query_id: str
+    time_s: int
+    tables: Mapping[str, TableInfo] = field(default_factory=dict)
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How texts of one language become plans, or something to read."""
+
+    compile: Callable[[Text], Plan]
+    explain: Callable[[Text], str]
+    #: Whether it matters what tables there are.
+    wants_tables: bool = False
+
+
+def _compile_ufl(text: Text) -> Plan:
+    located = ufl.parse_located(text.text)
+    for problem in operator_problems(located.plan):
+        raise located.error(problem)
+    return ufl.expand(located.plan, text.query_id, text.time_s)
+
+
+def _compile_sql(text: Text) -> Plan:
+    return compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params).plan
+
+
+def _explain_sql(text: Text) -> str:
+    return explain_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
+
+
+LANGUAGES: dict[str, Language] = {
+    "ufl": Language(_compile_ufl, lambda text: ufl.unparse(_compile_ufl(text))),
+    "sql": Language(_compile_sql, _explain_sql, wants_tables=True),
+}
+
+
+def compiled(language: Language, text: Text) -> Plan | Failure:
+    return _or_failure(lambda: language.compile(text))
+
+
+def explained(language: Language, text: Text) -> str | Failure:
+    return _or_failure(lambda: language.explain(text))
+
+
+def _or_failure(make: Callable[[], T]) -> T | Failure:
+    try:
+        return make()
+    except ufl.UflError as error:
+        return Failure("syntax", str(error), Position(error.line, error.column), error.hint)

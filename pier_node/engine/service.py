@@ -1,0 +1,180 @@
+"""`QueryService`: what a node with an engine does for its clients (see `pier_node.service`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from overlay.spread.account import Account as Coverage
+from pier_node.engine.asking import Asked
+from pier_node.engine.compilers import LANGUAGES, Language, Text, compiled, explained
+from pier_node.engine.dictionary import Dictionary, Tables
+from pier_node.engine.publication import Publishing
+from pier_node.protocol.messages import Limits as WireLimits
+from pier_node.protocol.messages import QueryEntry, TableEntry
+from pier_node.service import (
+    AnswerSink,
+    Failure,
+    Feed,
+    FeedControl,
+    Publication,
+    QueryHandle,
+    QueryRequest,
+    Reply,
+)
+from query.dataflow.budget import Limits
+from query.engine.catalog import TableFacts
+from query.engine.node import EngineNode
+from query.engine.proxy import ProxyQuery, TooManyQueries
+from query.engine.run import Run
+from query.plan import Plan
+from runtime.api import Runtime
+
+T = TypeVar("T")
+
+#: Texts longer than this are parsed off the event loop: a megabyte takes a second or two.
+PARSE_HERE_CHARS = 20_000
+#: Query text shown in lists of queries.
+TEXT_SHOWN_CHARS = 200
+
+
+class QueryService:
+    """The engine half of a node's service."""
+
+    def __init__(self, runtime: Runtime, engine: EngineNode, limits: Limits) -> None:
+        """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for."""
+        self._runtime = runtime
+        self._engine = engine
+        self._limits = limits
+        self._rng = runtime.rng("query-service")
+        self._asked: dict[str, Asked] = {}
+        self._dictionary = Dictionary(runtime, engine.catalog)
+
+    # -- queries
+
+    def query(self, request: QueryRequest, sink: AnswerSink) -> QueryHandle:
+        asked = Asked(request, sink, self._runtime)
+        try:
+            limits = granted(request.limits, self._limits)
+        except ValueError as error:
+            asked.fail(Failure("limit", str(error)))
+            return asked
+        self._read(request, compiled, lambda plan: self._start(asked, plan, limits))
+        return asked
+
+    def explain(self, request: QueryRequest, done: Reply[str]) -> None:
+        self._read(request, explained, done)
+
+    def _read(
+        self,
+        request: QueryRequest,
+        make: Callable[[Language, Text], T | Failure],
+        then: Callable[[T | Failure], None],
+    ) -> None:
+        """Makes something of a text; asks the ring for its tables first where the language wants that."""
+        language = LANGUAGES.get(request.language)
+        if language is None:
+            then(Failure("unsupported", f"this node does not speak {request.language}"))
+            return
+        query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
+
+        def read(tables: Tables, last: bool) -> None:
+            text = Text(request.text, query_id, time_s, tables, request.params)
+
+            def made(result: T | Failure) -> None:
+                if isinstance(result, Failure) and not last:
+                    self._dictionary.ask(lambda now: read(now, last=True))
+                else:
+                    then(result)
+
+            self._off_loop(len(request.text), lambda: make(language, text), made)
+
+        if not language.wants_tables:
+            read({}, last=True)
+            return
+        recent = self._dictionary.recent()
+        if recent is not None:
+            read(recent, last=False)
+        else:
+            self._dictionary.ask(lambda now: read(now, last=True))
+
+    def _off_loop(
+        self, chars: int, make: Callable[[], T | Failure], then: Callable[[T | Failure], None]
+    ) -> None:
+        """Short texts are read here, long ones where they do not hold up the node."""
+        if chars <= PARSE_HERE_CHARS:
+            then(make())
+            return
+
+        def done(result: T | Failure | Exception) -> None:
+            then(Failure("internal", str(result)) if isinstance(result, Exception) else result)
+
+        self._runtime.compute(make, done)
+
+    def _start(self, asked: Asked, plan: Plan | Failure, limits: Limits) -> None:
+        if isinstance(plan, Failure):
+            asked.fail(plan)
+            return
+        try:
+            query = self._engine.proxy.submit(plan, limits, asked)
+        except TooManyQueries as error:
+            asked.fail(Failure("limit", str(error)))
+            return
+        asked.attach(query)
+        self._asked = {id_: each for id_, each in self._asked.items() if id_ in self._engine.proxy.queries}
+        self._asked[query.spec.id] = asked
+
+    def queries(self, done: Reply[tuple[QueryEntry, ...]]) -> None:
+        """Every query that runs on this node, whoever asked it; text and client where this node is its proxy."""
+        entries = []
+        known: dict[str, Run | ProxyQuery] = {**self._engine.executor.runs, **self._engine.proxy.queries}
+        for query_id, running in known.items():
+            asked = self._asked.get(query_id)
+            entries.append(
+                QueryEntry(
+                    id=query_id,
+                    text="" if asked is None else asked.request.text[:TEXT_SHOWN_CHARS],
+                    language="" if asked is None else asked.request.language,
+                    proxy=running.spec.proxy.address,
+                    client="" if asked is None else asked.request.client,
+                    age_s=max(0.0, self._runtime.now() - running.started_s),
+                    rows=0 if asked is None else asked.rows_given,
+                )
+            )
+        done(tuple(entries))
+
+    def cancel(self, query: str, done: Reply[None]) -> None:
+        """Cancels here where this node is the proxy, and elsewhere by telling every node."""
+        mine = self._engine.proxy.queries.get(query)
+        if mine is not None:
+            mine.cancel("cancelled on request")
+            done(None)
+        elif query in self._engine.executor.runs:
+            self._engine.proxy.end_everywhere(query)
+            done(None)
+        else:
+            done(Failure("refused", f"no query {query} runs here", hint="pier queries lists them"))
+
+    # -- tables
+
+    def tables(self, done: Reply[tuple[TableEntry, ...]]) -> None:
+        def found(facts: list[TableFacts], coverage: Coverage) -> None:
+            done(tuple(TableEntry(f.name, f.kind, f.columns, f.types) for f in facts))
+
+        self._engine.catalog.ask(found)
+
+    def publish(self, publication: Publication, control: FeedControl) -> Feed:
+        return Publishing(publication, control, self._engine.overlay.publisher)
+
+
+def granted(wanted: WireLimits, most: Limits) -> Limits:
+    """A query's limits: what it asks for, or what the node gives; never more than the node allows."""
+    values = {}
+    for name in ("time_s", "memory_bytes", "rows", "bytes", "steps"):
+        asked, allowed = getattr(wanted, name), getattr(most, name)
+        if asked is not None and asked <= 0:
+            raise ValueError(f"limit {name} = {asked:g} must be above zero")
+        if asked is not None and asked > allowed:
+            raise ValueError(f"limit {name} = {asked:g} is above what this node allows, {allowed:g}")
+        values[name] = allowed if asked is None else asked
+    return Limits(**values)

@@ -1,0 +1,92 @@
+"""One node put together: transport, overlay, engine, the door for clients. Pure wiring.
+
+The parts know only the runtime, so the same wiring serves a process and a simulated host. The engine is made
+here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from overlay.ring import from_wire
+from overlay.stack import OverlayNode
+from overlay.transport import MessageHost, open_messenger
+from pier_node.config import Config
+from pier_node.engine.service import QueryService
+from pier_node.engine.tables import NodeTables
+from pier_node.node_service import ComposedService
+from pier_node.overlay_service import OverlayFacts
+from pier_node.protocol.liveness import LivenessLimits
+from pier_node.protocol.server import ServerLimits
+from pier_node.security import Credentials
+from pier_node.server import ClientServer, ServerOptions
+from pier_node.service import NodeStatus
+from pier_node.session import SessionJournal, SessionLimits
+from query.engine.node import NODE_MESSAGES, EngineNode
+from runtime.api import Runtime
+from runtime.message import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """What a node is made of."""
+
+    messenger: MessageHost
+    overlay: OverlayNode
+    engine: EngineNode
+    tables: NodeTables
+    server: ClientServer
+
+
+def build_node(
+    runtime: Runtime,
+    config: Config,
+    credentials: Credentials,
+    journal: SessionJournal,
+    describe: Callable[[NodeStatus], NodeStatus],
+    sources: Callable[[], dict[str, Any]] = dict,
+    services: dict[str, Any] | None = None,
+) -> NodeParts:
+    """`describe` adds what only the process knows to a status, `sources` the figures of the node's own data;
+    `services` are for operators that read files and databases."""
+    messenger = open_messenger(
+        runtime,
+        Codec(NODE_MESSAGES),
+        config.transport,
+        credentials.keyring,
+        identity=credentials.identity,
+        node_id=credentials.node_id,
+    )
+    overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())
+    tables = NodeTables()
+    engine = EngineNode(runtime, messenger, overlay, tables, services)
+
+    def snapshots() -> dict[str, object]:
+        return {
+            "overlay": overlay.statistics(),
+            "transport": messenger.statistics(),
+            "clients": server.statistics(),
+            "sources": sources(),
+        }
+
+    facts = OverlayFacts(runtime, overlay.router, overlay.dht, describe, snapshots)
+    server = ClientServer(
+        runtime,
+        ComposedService(facts, QueryService(runtime, engine, config.limits)),
+        credentials.node_id.hex(),
+        server_options(config, credentials.token),
+        journal,
+    )
+    return NodeParts(messenger, overlay, engine, tables, server)
+
+
+def server_options(config: Config, token: str) -> ServerOptions:
+    client = config.client
+    liveness = LivenessLimits(client.hello_timeout_s, client.ping_after_s, client.gone_after_s)
+    machine = ServerLimits(
+        client.requests_max, client.backlog_bytes_max, client.feed_credit_bytes, liveness=liveness
+    )
+    session = SessionLimits(machine, client.connection_backlog_bytes_max, client.reader_stall_s)
+    return ServerOptions(client.connections_max, token, session)

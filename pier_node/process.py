@@ -1,0 +1,248 @@
+"""A node as a process: from configuration to a running node and, on SIGTERM or SIGINT, out again.
+
+Start: claim the data directory, read the keys, open the socket, build the node (`parts.py`), open the door for
+clients, write the state file, join. Stop: hang up on clients, hand what this node owns to its neighbours, leave
+the ring, close. A second signal skips the manners. What goes wrong before the node is up is a `StartError`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import trio
+
+from overlay.transport.identity import SECRET_BYTES
+from pier_node.config import Config, ConfigError, load, parse_source
+from pier_node.data_dir import DataDir, DataDirError, NodeState, write_state
+from pier_node.journal import Journal
+from pier_node.key_files import KeyFilesError, read_keyring
+from pier_node.parts import NodeParts, build_node
+from pier_node.resolve import ResolveError, resolve_members, resolve_one
+from pier_node.security import Credentials, SecurityError, load_credentials
+from pier_node.service import NodeStatus
+from pier_node.sources.opening import NodeSources, SourceOpenError
+from pier_node.tls import TlsError
+from runtime.native import AddressError, NativeRuntime, open_native
+from runtime.native.secret_files import fresh_secret
+
+#: How often join names are looked up again while the node is not on the ring.
+RESOLVE_PERIOD_S = 5.0
+#: How long the goodbyes may take to leave the machine.
+GOODBYE_S = 0.5
+_GOODBYE_LOOK_S = 0.01
+
+
+class StartError(Exception):
+    """The node cannot start; the message is for whoever started it."""
+
+
+_START_ERRORS = (
+    ConfigError,
+    DataDirError,
+    KeyFilesError,
+    SecurityError,
+    TlsError,
+    ResolveError,
+    AddressError,
+)
+
+
+class NodeProcess:
+    """One node and what only a process knows about it."""
+
+    def __init__(self, config: Config, credentials: Credentials, journal: Journal) -> None:
+        self.config = config
+        self.credentials = credentials
+        self.journal = journal
+        self.client_address = ""
+        self._started_s = time.monotonic()
+        self._version = importlib.metadata.version("pier")
+
+    async def run(self, bind: str, advertise: str | None, door: str | None) -> None:
+        """Addresses are numeric by now; no door means no clients."""
+        sealed = self.credentials.keyring is not None
+        async with open_native(bind, advertise, sealed=sealed) as runtime:
+            sources = self._sources(runtime)
+            parts = build_node(
+                runtime,
+                self.config,
+                self.credentials,
+                self.journal,
+                self._describe,
+                sources.statistics,
+                sources.services(self._folder("files")),
+            )
+            with ExitStack() as cleanup:
+                self._open_sources(sources, parts, cleanup)
+                if door is not None:
+                    self._open_door(runtime, parts, door)
+                self._write_state(runtime, cleanup)
+                self.journal.info(
+                    "node is up",
+                    id=self.credentials.node_id.hex(),
+                    address=runtime.address,
+                    clients=self.client_address or "none",
+                )
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._join, runtime, parts)
+                    nursery.start_soon(self._watch_keyring, parts)
+                    await self._until_told(parts)
+                    nursery.cancel_scope.cancel()
+            parts.messenger.close()
+
+    def _describe(self, status: NodeStatus) -> NodeStatus:
+        return replace(
+            status,
+            version=self._version,
+            pid=os.getpid(),
+            uptime_s=time.monotonic() - self._started_s,
+            client_address=self.client_address,
+            sources=self.config.node.sources,
+        )
+
+    def _sources(self, runtime: NativeRuntime) -> NodeSources:
+        specs = [parse_source(text) for text in self.config.node.sources]
+        try:
+            return NodeSources(specs, runtime, self._folder("sources"), socket.gethostname())
+        except SourceOpenError as error:
+            raise StartError(f"node.sources: {error}") from None
+
+    def _folder(self, name: str) -> Path | None:
+        """A folder of the data directory: what queries may read never lies beside the node's secret."""
+        return Path(self.config.node.data_dir) / name if self.config.node.data_dir else None
+
+    def _open_sources(self, sources: NodeSources, parts: NodeParts, cleanup: ExitStack) -> None:
+        cleanup.callback(sources.close)
+        try:
+            for warning in sources.start(parts.tables):
+                self.journal.warning("a source is not there yet", source=warning)
+        except SourceOpenError as error:
+            raise StartError(f"node.sources: {error}") from None
+
+    def _open_door(self, runtime: NativeRuntime, parts: NodeParts, at: str) -> None:
+        try:
+            self.client_address = runtime.listen(at, parts.server.accept, self.credentials.tls)
+        except OSError as error:
+            raise StartError(f"client.listen: cannot listen on {at}: {error.strerror}") from None
+
+    def _write_state(self, runtime: NativeRuntime, cleanup: ExitStack) -> None:
+        if not self.config.node.state_file:
+            return
+        path = Path(self.config.node.state_file)
+        state = NodeState(os.getpid(), self.credentials.node_id.hex(), runtime.address, self.client_address)
+        try:
+            write_state(path, state)
+        except OSError as error:
+            raise StartError(f"node.state_file: cannot write {path}: {error.strerror}") from None
+        cleanup.callback(path.unlink, missing_ok=True)
+
+    async def _join(self, runtime: NativeRuntime, parts: NodeParts) -> None:
+        """Joins through whomever the configured names lead to, as long as it takes."""
+        names = self.config.node.join
+        known: list[str] = []
+        while names and not parts.overlay.router.joined:
+            members, problems = await resolve_members(names, (runtime.address,))
+            for problem in problems:
+                self.journal.warning("cannot resolve a member to join", member=problem)
+            if not members and not problems:
+                break
+            if members and members != known:
+                known = members
+                self.journal.info("joining", through=",".join(members))
+                parts.overlay.join(members)
+            await trio.sleep(RESOLVE_PERIOD_S)
+        if not parts.overlay.router.joined:
+            self.journal.info("starting a ring")
+            parts.overlay.start()
+
+    async def _watch_keyring(self, parts: NodeParts) -> None:
+        """Follows rotations of the keyring file."""
+        path, current = self.credentials.keyring_file, self.credentials.keyring
+        while path is not None:
+            await trio.sleep(self.config.security.keyring_check_s)
+            try:
+                found = read_keyring(path)
+            except KeyFilesError as error:
+                self.journal.warning("keeping the old keys", reason=error)
+                continue
+            if found != current:
+                current = found
+                parts.messenger.use_keyring(found)
+                self.journal.info("keyring changed", keys=len(found.keys), seals=found.first.key_id.hex())
+
+    async def _until_told(self, parts: NodeParts) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                self.journal.info("stopping", signal=signal.Signals(number).name)
+                break
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._leave, parts, nursery.cancel_scope)
+                async for _ in signals:
+                    self.journal.warning("leaving without goodbye")
+                    nursery.cancel_scope.cancel()
+                    break
+
+    async def _leave(self, parts: NodeParts, scope: trio.CancelScope) -> None:
+        parts.server.close("the node is stopping")
+        gone = trio.Event()
+        parts.overlay.leave(gone.set)
+        with trio.move_on_after(self.config.node.leave_timeout_s) as patience:
+            await gone.wait()
+        with trio.move_on_after(GOODBYE_S):
+            while parts.messenger.statistics().backlog_bytes:
+                await trio.sleep(_GOODBYE_LOOK_S)
+        self.journal.info("left the ring", handed_over=not patience.cancelled_caught)
+        scope.cancel()
+
+
+async def run_node(config: Config) -> None:
+    """Runs a node until it is told to stop."""
+    with ExitStack() as held:
+        data = DataDir(Path(config.node.data_dir)) if config.node.data_dir else None
+        try:
+            if data is not None:
+                held.callback(os.close, data.lock())
+            secret = data.secret() if data is not None else fresh_secret(SECRET_BYTES)
+            credentials = load_credentials(config, secret, data)
+            bind = await resolve_one(config.node.listen)
+            advertise = await resolve_one(config.node.advertise) if config.node.advertise else None
+            door = await resolve_one(config.client.listen) if config.client.listen else None
+        except _START_ERRORS as error:
+            raise StartError(str(error)) from None
+        journal = Journal(config.log, credentials.node_id.hex())
+        try:
+            await NodeProcess(config, credentials, journal).run(bind, advertise, door)
+        except AddressError as error:
+            raise StartError(f"node.listen: {error}") from None
+        except OSError as error:
+            raise StartError(f"node.listen: cannot listen on {bind}: {error.strerror}") from None
+        except BaseExceptionGroup as group:
+            # The door is opened inside the runtime's nursery, which wraps what goes wrong there.
+            refused = group.subgroup(StartError)
+            if refused is None:
+                raise
+            raise StartError(str(_leaf(refused))) from None
+
+
+def _leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def main(path: str) -> int:
+    """`python -m pier_node CONFIG.toml`: a node from a file and the environment."""
+    try:
+        trio.run(run_node, load(Path(path)))
+    except (StartError, ConfigError) as error:
+        print(f"pier node: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,364 @@
+"""What client and node say to each other: one frozen struct a message, msgpack arrays on the wire.
+
+A connection opens with Hello and Welcome. After that every message but Ping, Pong and Bye names a request:
+a number the client chose, used for one request at a time, so that many share one connection. A request
+ends with exactly one closing message from the node (those named in `CLOSING`). Fields may be appended with
+defaults; the version rises only when old ends would misread.
+
+Lengths are bounded here, by type, so that nothing oversized gets further than the decoder.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+from runtime.message import Codec, Message, Part
+
+PROTOCOL_VERSION = 1
+#: Query text, in characters: what a frame can carry. The languages allow less, and say so without hanging up.
+TEXT_CHARS_MAX = 16_000_000
+#: Parameters of one query, key columns of one publication, columns of one table.
+NAMES_MAX = 4_096
+#: Rows of one reply that lists things: neighbours, queries, tables.
+LISTED_MAX = 65_536
+
+RequestId: TypeAlias = Annotated[int, Meta(ge=1, lt=1 << 32)]
+Bytes: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 48)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Name: TypeAlias = Annotated[str, Meta(max_length=1_024)]
+Prose: TypeAlias = Annotated[str, Meta(max_length=1 << 20)]
+QueryText: TypeAlias = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
+Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=NAMES_MAX)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
+Scalar: TypeAlias = bool | int | float | str | None
+Figures: TypeAlias = Annotated[dict[Name, Scalar], Meta(max_length=NAMES_MAX)]
+Counts: TypeAlias = Annotated[dict[Name, Count], Meta(max_length=NAMES_MAX)]
+Language: TypeAlias = Literal["ufl", "sql"]
+Question: TypeAlias = Literal["status", "ring", "whole-ring", "tables", "queries", "cancel"]
+
+# ---- parts -------------------------------------------------------------------------------------------
+
+
+class Limits(Part, frozen=True):
+    """A query's budget; None leaves it to the node's configuration, which also caps it."""
+
+    time_s: Seconds | None = None
+    rows: Count | None = None
+    bytes: Bytes | None = None
+    memory_bytes: Bytes | None = None
+    steps: Count | None = None
+
+
+class Position(Part, frozen=True):
+    """Where in the query text, both counted from one."""
+
+    line: Annotated[int, Meta(ge=1)]
+    column: Annotated[int, Meta(ge=1)]
+
+
+class Account(Part, frozen=True):
+    """Who answered (DESIGN Q12). asked = answered + empty + failed + unreachable once the query has ended;
+    `answered` nodes gave rows, `empty` ones had none. `ended` says why it ended."""
+
+    query: Name
+    asked: Count = 0
+    answered: Count = 0
+    empty: Count = 0
+    failed: Count = 0
+    unreachable: Count = 0
+    rows: Count = 0
+    bytes: Bytes = 0
+    elapsed_s: Seconds = 0.0
+    ended: Name = "complete"
+    epoch: Count | None = None
+    dropped: Counts = {}
+    notes: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
+
+
+class NodeEntry(Part, frozen=True):
+    """One node of the ring: its id and the arc it owns in hex, and how it is known."""
+
+    id: Name
+    address: Name
+    role: Name = ""
+    rtt_s: Seconds | None = None
+    arc_start: Name = ""
+    arc_end: Name = ""
+
+
+class TableEntry(Part, frozen=True):
+    """One table as far as this node knows it."""
+
+    name: Name
+    kind: Name = ""
+    columns: Names = ()
+    types: Names = ()
+    keys: Names = ()
+    rows: Count | None = None
+
+
+class QueryEntry(Part, frozen=True):
+    """One running query."""
+
+    id: Name
+    text: Prose
+    language: Name = ""
+    proxy: Name = ""
+    client: Name = ""
+    age_s: Seconds = 0.0
+    rows: Count = 0
+    state: Name = "running"
+
+
+# ---- both ways ---------------------------------------------------------------------------------------
+
+
+class Grant(Message, frozen=True, tag=1):
+    """The receiver of batches lets the sender send so many bytes more."""
+
+    request: RequestId
+    bytes: Bytes
+
+
+class Schema(Message, frozen=True, tag=2):
+    """A table name and its columns, as an Arrow schema message; batches refer to it by number."""
+
+    request: RequestId
+    number: Count
+    table: Name
+    data: Annotated[bytes, Meta(max_length=1 << 20)]
+
+
+class Rows(Message, frozen=True, tag=3):
+    """A record batch as an Arrow message without its schema."""
+
+    request: RequestId
+    schema: Count
+    data: bytes
+    epoch: Count | None = None
+
+
+class Ping(Message, frozen=True, tag=4):
+    """Are you there?"""
+
+
+class Pong(Message, frozen=True, tag=5):
+    """Yes."""
+
+
+class Bye(Message, frozen=True, tag=6):
+    """The last message of a side that hangs up on purpose."""
+
+    reason: Prose = ""
+
+
+# ---- client to node ----------------------------------------------------------------------------------
+
+
+class Hello(Message, frozen=True, tag=20):
+    """The first message. `token` proves who is asking where the node wants that."""
+
+    version: Annotated[int, Meta(ge=1, le=1 << 16)]
+    capabilities: Names = ()
+    token: Name = ""
+    agent: Name = ""
+
+
+class Ask(Message, frozen=True, tag=21):
+    """A query; the answer may take `credit_bytes` before the first Grant."""
+
+    request: RequestId
+    text: QueryText
+    language: Language
+    credit_bytes: Bytes
+    limits: Limits = Limits()
+    params: Figures = {}
+
+
+class Explain(Message, frozen=True, tag=22):
+    request: RequestId
+    text: QueryText
+    language: Language
+
+
+class Cancel(Message, frozen=True, tag=23):
+    """Ends one of this connection's own requests early; it still gets its closing message."""
+
+    request: RequestId
+
+
+class Taps(Message, frozen=True, tag=24):
+    """Switches messages from inside a running query on or off; no operators named means all (PIER 3.3.4)."""
+
+    request: RequestId
+    on: bool
+    operators: Names = ()
+
+
+class Call(Message, frozen=True, tag=25):
+    """A question about the node itself. `argument` is a query id for `cancel`, empty otherwise."""
+
+    request: RequestId
+    what: Question
+    argument: Name = ""
+
+
+class Publish(Message, frozen=True, tag=26):
+    """Batches for the DHT follow, as Schema and Rows within the node's credit, then PublishEnd."""
+
+    request: RequestId
+    table: Name
+    keys: Names
+    lifetime_s: Seconds | None = None
+
+
+class PublishEnd(Message, frozen=True, tag=27):
+    request: RequestId
+
+
+class PutObject(Message, frozen=True, tag=28):
+    """One object for the DHT, under its three-part name (PIER 3.2.1)."""
+
+    request: RequestId
+    namespace: Name
+    key: Name
+    suffix: Name
+    value: bytes
+    lifetime_s: Seconds
+
+
+class GetObjects(Message, frozen=True, tag=29):
+    """All objects of one namespace and partitioning key."""
+
+    request: RequestId
+    namespace: Name
+    key: Name
+
+
+# ---- node to client ----------------------------------------------------------------------------------
+
+
+class Welcome(Message, frozen=True, tag=40):
+    """The answer to Hello, with what the client must know to behave."""
+
+    version: Annotated[int, Meta(ge=1)]
+    capabilities: Names
+    node: Name
+    address: Name
+    requests_max: Count
+    frame_bytes_max: Bytes
+
+
+class Progress(Message, frozen=True, tag=41):
+    """How far a query is; the newest replaces all before it."""
+
+    request: RequestId
+    asked: Count
+    answered: Count
+    rows: Count
+    elapsed_s: Seconds
+
+
+class AccountIs(Message, frozen=True, tag=42):
+    """The account of an epoch or, with `final`, of the whole query: its closing message."""
+
+    request: RequestId
+    account: Account
+    final: bool = True
+
+
+class Failed(Message, frozen=True, tag=43):
+    """The request could not be done; says whose fault it is. An account may tell how far it came."""
+
+    request: RequestId
+    kind: Name
+    message: Prose
+    position: Position | None = None
+    hint: Prose = ""
+    account: Account | None = None
+
+
+class Tapped(Message, frozen=True, tag=44):
+    """A message from inside a running query."""
+
+    request: RequestId
+    node: Name
+    operator: Name
+    text: Prose
+
+
+class StatusIs(Message, frozen=True, tag=45):
+    """A node about itself; `figures` are its counters by dotted name."""
+
+    request: RequestId
+    id: Name
+    address: Name
+    version: Name
+    pid: Count
+    uptime_s: Seconds
+    joined: bool
+    neighbours: Count
+    client_address: Name = ""
+    sources: Names = ()
+    figures: Figures = {}
+
+
+class RingIs(Message, frozen=True, tag=46):
+    """The ring as this node sees it: itself, then others. `whole` when every node is among them."""
+
+    request: RequestId
+    nodes: Annotated[tuple[NodeEntry, ...], Meta(max_length=LISTED_MAX)]
+    whole: bool = False
+
+
+class TablesAre(Message, frozen=True, tag=47):
+    request: RequestId
+    tables: Annotated[tuple[TableEntry, ...], Meta(max_length=LISTED_MAX)]
+
+
+class QueriesAre(Message, frozen=True, tag=48):
+    request: RequestId
+    queries: Annotated[tuple[QueryEntry, ...], Meta(max_length=LISTED_MAX)]
+
+
+class Published(Message, frozen=True, tag=49):
+    """What became of a publication's rows."""
+
+    request: RequestId
+    rows: Count
+    objects: Count
+    refused: Count = 0
+    dropped: Counts = {}
+
+
+class Explained(Message, frozen=True, tag=50):
+    request: RequestId
+    text: Prose
+
+
+class Done(Message, frozen=True, tag=51):
+    """It is done, and there is nothing more to say."""
+
+    request: RequestId
+
+
+class ObjectsAre(Message, frozen=True, tag=52):
+    """Suffix and value of each object found."""
+
+    request: RequestId
+    objects: Annotated[tuple[tuple[Name, bytes], ...], Meta(max_length=LISTED_MAX)]
+
+
+BOTH = (Grant, Schema, Rows, Ping, Pong, Bye)
+FROM_CLIENT = (Hello, Ask, Explain, Cancel, Taps, Call, Publish, PublishEnd, PutObject, GetObjects)
+#: What a node may answer to a request and so end it; AccountIs only when it is final.
+CLOSING = (AccountIs, Failed, StatusIs, RingIs, TablesAre, QueriesAre, Published, Explained, Done, ObjectsAre)
+FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
+
+#: What each end understands: a message from the wrong side does not decode.
+TO_NODE_CODEC = Codec((*BOTH, *FROM_CLIENT))
+TO_CLIENT_CODEC = Codec((*BOTH, *FROM_NODE))
+#: What kinds of failure there are; a client knows how to treat each (cli: exit code and wording).
+FAILURE_KINDS = ("syntax", "plan", "limit", "refused", "unsupported", "unavailable", "internal")

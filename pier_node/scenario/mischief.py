@@ -1,0 +1,142 @@
+"""A scenario's faults, put on the world's clock.
+
+Each fault of the file begins at its time, and ends at its `until_s` or with the load, so that what happens in
+the drain time happens in a healthy network. Which hosts it strikes is drawn when it begins, from a stream of
+its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pier_node.scenario.form import (
+    AnyFault,
+    ChosenForm,
+    ChurnForm,
+    CrashForm,
+    DuplicationForm,
+    LossForm,
+    PartitionForm,
+    ReorderingForm,
+    SkewForm,
+    SlowForm,
+)
+from pier_node.scenario.parse import ScenarioError
+from runtime.rng import Rng
+from runtime.sim import Churn, SimHost, World, skew, slow
+
+
+@dataclass(slots=True)
+class Mischief:
+    """`build` puts a node on a host that restarted or is new."""
+
+    world: World
+    build: Callable[[SimHost], None]
+    load_until_s: float
+    crashed: int = 0
+    restarted: int = 0
+    churns: list[Churn] = field(default_factory=list)
+
+    def schedule(self, faults: tuple[AnyFault, ...]) -> None:
+        for number, form in enumerate(faults):
+            _validate(form, number)
+            rng = self.world.rng(f"fault {number}")
+            self.world.call_at(form.at_s, self._begin, (form, rng))
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "crashed": self.crashed,
+            "restarted": self.restarted,
+            "churn_ended": sum(churn.ended for churn in self.churns),
+            "churn_replaced": sum(churn.replaced for churn in self.churns),
+        }
+
+    def _begin(self, fault: tuple[AnyFault, Rng]) -> None:
+        form, rng = fault
+        faults = self.world.faults
+        match form:
+            case CrashForm():
+                self._crash(form, rng)
+            case ChurnForm():
+                self._churn(form)
+            case LossForm():
+                faults.loss.set_rate(form.rate)
+                self._end(form.until_s, lambda _: faults.loss.set_rate(0.0))
+            case DuplicationForm():
+                faults.duplication.set_rate(form.rate)
+                self._end(form.until_s, lambda _: faults.duplication.set_rate(0.0))
+            case ReorderingForm():
+                faults.reordering.set_rate(form.rate, form.delay_s_max)
+                self._end(form.until_s, lambda _: faults.reordering.set_rate(0.0))
+            case PartitionForm():
+                self._partition(form, rng)
+            case SlowForm():
+                self._slow(form, rng)
+            case SkewForm():
+                for host in self._choose(form, rng):
+                    offset_s = rng.uniform(-form.offset_s_max, form.offset_s_max)
+                    skew(host, offset_s, 1.0 + rng.uniform(-form.drift_max, form.drift_max))
+
+    def _end(self, until_s: float | None, end: Callable[[None], None]) -> None:
+        self.world.call_at(min(until_s or self.load_until_s, self.load_until_s), end, None)
+
+    def _crash(self, form: CrashForm, rng: Rng) -> None:
+        for host in self._choose(form, rng):
+            self.world.crash(host)
+            self.crashed += 1
+            if form.restart_after_s is not None:
+                self.world.call_at(self.world.now + form.restart_after_s, self._restart, host)
+
+    def _restart(self, host: SimHost) -> None:
+        if host.retired:
+            return
+        self.restarted += 1
+        self.build(self.world.restart(host))
+
+    def _churn(self, form: ChurnForm) -> None:
+        churn = Churn(
+            self.world,
+            self.build,
+            hosts=[host for host in self.world.hosts[form.spare :] if host.alive],
+            session_mean_s=form.session_mean_s,
+            session_median_s=form.session_median_s,
+            replace_s_max=form.replace_s_max,
+        )
+        self.churns.append(churn)
+        self._end(form.until_s, lambda _: churn.stop())
+
+    def _partition(self, form: PartitionForm, rng: Rng) -> None:
+        chosen = {host.index for host in self._choose(form, rng)}
+        rest = [host.index for host in self.world.hosts if host.index not in chosen]
+        cut = self.world.faults.partitions.cut(chosen, rest, form.one_way)
+        self._end(form.until_s, lambda _: self.world.faults.partitions.heal(cut))
+
+    def _slow(self, form: SlowForm, rng: Rng) -> None:
+        chosen = self._choose(form, rng)
+        for host in chosen:
+            slow(host, form.factor, form.lag_s)
+
+        def end(_: None) -> None:
+            for host in chosen:
+                slow(host)
+
+        self._end(form.until_s, end)
+
+    def _choose(self, form: ChosenForm, rng: Rng) -> list[SimHost]:
+        alive = [host for host in self.world.hosts[form.spare :] if host.alive]
+        count = form.count if form.count is not None else math.ceil((form.fraction or 0.0) * len(alive))
+        return rng.sample(alive, count)
+
+
+def _validate(form: AnyFault, number: int) -> None:
+    """What the forms cannot say by themselves."""
+    key = f"faults[{number}]"
+    if isinstance(form, ChosenForm) and (form.count is None) == (form.fraction is None):
+        raise ScenarioError(f"{key}.count: give count or fraction")
+    if isinstance(form, ChurnForm) and (form.session_mean_s is None) == (form.session_median_s is None):
+        raise ScenarioError(f"{key}.session_median_s: give session_median_s or session_mean_s")
+    until_s = getattr(form, "until_s", None)
+    if until_s is not None and until_s <= form.at_s:
+        raise ScenarioError(f"{key}.until_s: must be after at_s")

@@ -1,0 +1,41 @@
+"""CSV files: a header line names the columns, the first megabyte tells their types. Streams: memory does not grow
+with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+from pier_node.sources.reader import READ_BYTES, distinct, naming
+
+
+class CsvReader:
+    """One file. An empty field is NULL, a quoted empty one is an empty text. A name that ends in .tsv has tabs for
+    commas, one that ends in .gz or .bz2 is unpacked."""
+
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
+        tabs = ".tsv" in path.suffixes
+        self._path = path
+        self._delimiter = delimiter or ("\t" if tabs else ",")
+
+    def schema(self) -> pa.Schema:
+        with naming(self._path), self._open() as reader:
+            return distinct(reader.schema)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        with naming(self._path), self._open() as reader:
+            distinct(reader.schema)
+            yield from reader
+
+    def _open(self) -> pa.csv.CSVStreamingReader:
+        return pa.csv.open_csv(
+            self._path,
+            read_options=pa.csv.ReadOptions(block_size=READ_BYTES),
+            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter),
+            convert_options=pa.csv.ConvertOptions(
+                null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )

@@ -1,0 +1,38 @@
+"""TLS settings for clients and for the door: who shows what, who trusts whom."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+
+class TlsError(Exception):
+    """Certificates or keys that cannot be used; the message names the file."""
+
+
+def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise TlsError(f"cannot use {certificate} with {key}: {error}") from None
+    return context
+
+
+def client_context(authority: Path | None = None, *, check_hostname: bool | None = None) -> ssl.SSLContext:
+    """Trusts a cluster's own authority, or the system's when none is given.
+
+    A cluster's authority signs nothing but its nodes, so there the certificate is the proof and the name
+    is checked only on request; with the system's authorities the name is what is proved."""
+    if authority is None:
+        context = ssl.create_default_context()
+    else:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = bool(check_hostname)
+        try:
+            context.load_verify_locations(authority)
+        except OSError as error:
+            raise TlsError(f"cannot use the authority {authority}: {error}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

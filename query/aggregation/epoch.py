@@ -1,0 +1,72 @@
+"""One epoch at one node: what has come, what of it has been passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from runtime.api import Address, Timer
+
+#: Two states into one; associative and commutative. Nothing is neutral: a state combined with none is checked and
+#: returned. Raises BadState for a second one that is none or does not go with the first.
+Combine: TypeAlias = Callable[[bytes, bytes], bytes]
+
+
+class BadState(ValueError):
+    """A peer's bytes are no state of this aggregation."""
+
+
+class Epoch:
+    """States of one epoch, combined as they come. What was passed on is kept only at the root."""
+
+    __slots__ = (
+        "began",
+        "born_s",
+        "missing",
+        "nodes",
+        "number",
+        "passed_on",
+        "revision",
+        "state",
+        "timer",
+        "unsent_nodes",
+        "unsent_state",
+    )
+
+    def __init__(self, number: int, now_s: float, missing: dict[Address, None]) -> None:
+        self.number = number
+        #: Who is waited for and has not sent.
+        self.missing = missing
+        #: Whether this node's own state is in.
+        self.began = False
+        #: When the oldest data in it was read, as far as its age says.
+        self.born_s = now_s
+        self.nodes = self.unsent_nodes = 0
+        self.state = self.unsent_state = b""
+        #: Whether a state has gone up, or at the root a result out.
+        self.passed_on = False
+        self.revision = 0
+        self.timer: Timer | None = None
+
+    def add(self, state: bytes, nodes: int, born_s: float, combine: Combine, keep: bool) -> None:
+        """Takes a state in; `keep` at the root, which gives the whole again when more comes late. Raises BadState
+        and is as it was before."""
+        if state:
+            unsent = combine(self.unsent_state, state)
+            if keep:
+                self.state = unsent if self.state == self.unsent_state else combine(self.state, state)
+            self.unsent_state = unsent
+        self.born_s = min(self.born_s, born_s)
+        self.unsent_nodes += nodes
+        self.nodes += nodes if keep else 0
+
+    def take_unsent(self) -> tuple[bytes, int]:
+        taken = (self.unsent_state, self.unsent_nodes)
+        self.unsent_state, self.unsent_nodes = b"", 0
+        self.passed_on = True
+        return taken
+
+    def stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None

@@ -1,0 +1,287 @@
+"""One aggregation on one node: own states at the start of each epoch, others' as they come, one result an epoch.
+
+Who is root, who is parent and when to pass on follow from the strategy (`strategy`). A state counts once: it is passed
+on by whoever took it in, and what comes after that goes up as a further state with only the rest in it, so a
+parent may add whatever comes. The root's result says how many nodes are in it; a result that has been overtaken
+by late data is given again with a higher revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from query.aggregation.children import Places, Waited
+from query.aggregation.epoch import BadState, Combine, Epoch
+from query.aggregation.messages import EpochResult, Psr
+from query.aggregation.strategy import Routing, Strategy, Structure, Timing
+from query.aggregation.transit import Transit
+from runtime.api import Address, Runtime, Timer
+
+#: Epochs open at a node at a time; data for older ones is too late and counted. With Timeout each level of a tree waits
+#: its time, so that the last data comes that many timeouts late.
+EPOCHS_OPEN_MAX = 8
+#: States that come after a node has passed its own on wait so long for others like them.
+LATE_S = 0.25
+
+
+#: Asked for this node's own state of an epoch, which it hands to the function it is given, at once or later; empty
+#: for nothing.
+Source: TypeAlias = Callable[[int, Callable[[bytes], None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """An aggregation as every node knows it."""
+
+    id: str
+    strategy: Strategy
+    #: Where results go.
+    asker: Address
+    epochs: int = 1
+    epoch_s: float = 5.0
+    #: For Timeout: how long after something came the node passes on.
+    timeout_s: float = 5.0
+    #: For Learned and Topology: how long a child that has not sent is waited for; then it is forgotten.
+    cleanup_s: float = 5.0
+    #: For Optimal with one root that everything reaches: the number of nodes.
+    nodes: int = 0
+    #: For Tree: children a node takes.
+    degree_max: int = 64
+    #: For IP: the root.
+    root: Address = ""
+
+
+@dataclass(slots=True)
+class SessionCounts:
+    sent: int = 0
+    received: int = 0
+    results: int = 0
+    revised: int = 0
+    #: States for epochs that are over here.
+    late: int = 0
+    #: States that could not be read; the nodes in them are not in the result.
+    malformed: int = 0
+    redirected: int = 0
+    rerouted: int = 0
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """A node's place in the tree of the query's dissemination: for Hi-Optimal."""
+
+    parent: Address | None
+    children: tuple[Address, ...]
+
+
+class Session:
+    """This node's part."""
+
+    def __init__(
+        self,
+        spec: SessionSpec,
+        runtime: Runtime,
+        transit: Transit,
+        combine: Combine,
+        source: Source,
+        edges: Edges | None = None,
+        age_s: float = 0.0,
+    ) -> None:
+        """`age_s` is how long ago the aggregation began, for a node that comes later."""
+        self.spec = spec
+        self.counts = transit.counts
+        self.transit = transit
+        self._runtime = runtime
+        self._combine = combine
+        self._source = source
+        self._edges = edges
+        self._epochs: dict[int, Epoch] = {}
+        self._waited = Waited()
+        self._places = Places(spec.degree_max)
+        self._next = max(0, int(-(-age_s // spec.epoch_s)))
+        self._first = self._next
+        self._timer: Timer | None = None
+        self._closed = False
+        if self._next < spec.epochs:
+            self._timer = runtime.call_later(self._next * spec.epoch_s - age_s, self._begin, None)
+
+    @property
+    def is_root(self) -> bool:
+        if self.spec.strategy.by_dissemination:
+            return self._edges is not None and self._edges.parent is None
+        return self.transit.is_root
+
+    @property
+    def in_degree(self) -> int:
+        """Nodes that this one takes states from."""
+        return len(self._places) if self.spec.strategy.routing is Routing.TREE else len(self._waited)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for epoch in self._epochs.values():
+            epoch.stop_timer()
+
+    # -- in
+
+    def _begin(self, _: None) -> None:
+        """An epoch starts by this node's own clock."""
+        number, self._next = self._next, self._next + 1
+        if self._next < self.spec.epochs:
+            self._timer = self._runtime.call_later(self.spec.epoch_s, self._begin, None)
+        self._drop_old(number)
+        began_s = self._runtime.now()
+        self._source(number, lambda state: self._own(number, state, began_s))
+
+    def _own(self, number: int, state: bytes, began_s: float) -> None:
+        """This node's own state of an epoch is there."""
+        epoch = None if self._closed else self._epoch(number)
+        if epoch is None or epoch.began:
+            self.counts.late += epoch is None and not self._closed
+            return
+        epoch.began = True
+        epoch.add(state, 1, began_s, self._combine, self.is_root)
+        if self.is_root or self._waits:
+            self._progress(epoch)
+        else:
+            self._pass_on(epoch)
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a node below the root holds its own state back for others."""
+        strategy = self.spec.strategy
+        return strategy.structure is Structure.HIERARCHY and strategy.timing is not Timing.TIMEOUT
+
+    def arrived(self, psr: Psr, previous: Address) -> None:
+        """A state came, by way of `previous`."""
+        if self._closed:
+            return
+        self.counts.received += 1
+        strategy, is_root = self.spec.strategy, self.is_root
+        stays = strategy.routing is not Routing.TREE or self._place(psr, previous)
+        if not is_root and strategy.structure is not Structure.HIERARCHY:
+            self.transit.send(psr)
+            return
+        epoch = self._epoch(psr.epoch)
+        if epoch is None:
+            self.counts.late += 1
+            return
+        if strategy.learns and (stays or strategy.timing is Timing.LEARNED):
+            self._waited.heard(psr.sender, psr.epoch)
+        epoch.missing.pop(psr.sender, None)
+        born_s = self._runtime.now() - psr.age_ms / 1000.0
+        try:
+            epoch.add(psr.state, psr.nodes, born_s, self._combine, is_root)
+        except BadState:
+            self.counts.malformed += 1
+        self._progress(epoch)
+
+    def _place(self, psr: Psr, previous: Address) -> bool:
+        """Gives a child its place in the tree, here or elsewhere; whether it stays."""
+        elsewhere = self._places.take(previous, psr.epoch, psr.height, psr.free)
+        if elsewhere is None or elsewhere == previous:
+            return True
+        self.counts.redirected += 1
+        self.transit.redirect(previous, elsewhere)
+        if self.spec.strategy.timing is Timing.TOPOLOGY:
+            self._forget(previous)
+        return False
+
+    def _forget(self, sender: Address) -> None:
+        """Waits no more for a child, in any epoch that is open."""
+        self._waited.forget(sender)
+        for epoch in list(self._epochs.values()):
+            if sender in epoch.missing:
+                del epoch.missing[sender]
+                self._progress(epoch)
+
+    # -- when to pass on
+
+    def _progress(self, epoch: Epoch) -> None:
+        if self._is_complete(epoch) and (not epoch.passed_on or epoch.unsent_nodes):
+            self._pass_on(epoch)
+        elif epoch.timer is None and (not epoch.passed_on or epoch.unsent_nodes):
+            epoch.timer = self._runtime.call_later(self._patience_s(epoch), self._overdue, epoch)
+
+    def _is_complete(self, epoch: Epoch) -> bool:
+        """Whether nothing more is to be expected, as far as this node can know."""
+        strategy = self.spec.strategy
+        if strategy.timing is Timing.TIMEOUT:
+            return False
+        if strategy.by_dissemination:
+            return epoch.began and not epoch.missing
+        if strategy.timing is Timing.OPTIMAL:
+            return self.is_root and epoch.nodes >= self.spec.nodes
+        if not epoch.began or epoch.missing or epoch.passed_on:
+            return False
+        # In its first epoch a root knows nobody yet and lets the time run; afterwards nobody means alone.
+        return epoch.number > self._first or not self.is_root
+
+    def _patience_s(self, epoch: Epoch) -> float:
+        strategy = self.spec.strategy
+        if strategy.learns and epoch.passed_on:
+            return LATE_S
+        return self.spec.cleanup_s if strategy.learns else self.spec.timeout_s
+
+    def _overdue(self, epoch: Epoch) -> None:
+        epoch.timer = None
+        if self._closed:
+            return
+        if self.spec.strategy.learns and not epoch.passed_on:
+            for sender in self._waited.silent(epoch.number):
+                self._forget(sender)
+        if epoch.unsent_nodes or not epoch.passed_on:
+            self._pass_on(epoch)
+
+    # -- out
+
+    def _pass_on(self, epoch: Epoch) -> None:
+        epoch.stop_timer()
+        state, nodes = epoch.take_unsent()
+        age_ms = max(0, int((self._runtime.now() - epoch.born_s) * 1000.0))
+        spec = self.spec
+        if self.is_root:
+            self.counts.results += 1
+            self.counts.revised += epoch.revision > 0
+            result = EpochResult(spec.id, epoch.number, epoch.revision, epoch.nodes, epoch.state, age_ms)
+            epoch.revision += 1
+            self.transit.answer(spec.asker, result)
+            return
+        height = free = 0
+        if spec.strategy.routing is Routing.TREE:
+            height, free = self._places.height, max(0, self._places.free)
+        psr = Psr(spec.id, epoch.number, self._runtime.address, nodes, state, age_ms, height, free)
+        if spec.strategy.by_dissemination and self._edges is not None and self._edges.parent is not None:
+            self.transit.send_to(self._edges.parent, psr)
+        else:
+            self.transit.send(psr)
+
+    # -- epochs
+
+    def _epoch(self, number: int) -> Epoch | None:
+        epoch = self._epochs.get(number)
+        if epoch is not None:
+            return epoch
+        # A child whose clock is ahead may begin an epoch before this node does, but not by more than one.
+        if not self._next - EPOCHS_OPEN_MAX < number <= self._next or number >= self.spec.epochs:
+            return None
+        strategy, missing = self.spec.strategy, {}
+        if strategy.by_dissemination and self._edges is not None:
+            missing = dict.fromkeys(self._edges.children)
+        elif strategy.learns:
+            missing = self._waited.known()
+        epoch = self._epochs[number] = Epoch(number, self._runtime.now(), missing)
+        return epoch
+
+    def _drop_old(self, number: int) -> None:
+        oldest = number - EPOCHS_OPEN_MAX + 1
+        for each in [each for each in self._epochs if each < oldest]:
+            epoch = self._epochs.pop(each)
+            epoch.stop_timer()
+            self.counts.late += epoch.unsent_nodes > 0 and epoch.passed_on
+        if self.spec.strategy.routing is Routing.TREE:
+            silent_epochs = 1 + int(self.spec.cleanup_s / self.spec.epoch_s)
+            self._places.forget_silent(number - silent_epochs)

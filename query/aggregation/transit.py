@@ -1,0 +1,113 @@
+"""How states leave a node: straight to an address, into the DHT, or hop by hop toward the root id.
+
+A node of the S algorithms keeps its first next hop, one of a Tree where it was redirected, until that does not
+answer; then the overlay finds the way again, and the state that did not arrive takes it at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from overlay.dht.messages import Code
+from overlay.dht.operations import PutObject
+from overlay.dht.verbs import Dht
+from overlay.objects.name import Name
+from overlay.ring import routing_id
+from overlay.router import Router
+from query.aggregation.messages import Adopt, EpochResult, Psr, Redirect
+from query.aggregation.strategy import Routing, Structure
+from runtime.api import Address, Messenger
+
+if TYPE_CHECKING:
+    from query.aggregation.session import SessionCounts, SessionSpec
+
+#: States put into the DHT stay for a few epochs, in case the root changes hands.
+PUT_LIFETIME_S = 60.0
+ROOT_KEY = "root"
+_encoder = msgspec.msgpack.Encoder()
+
+
+def namespace_of(session: str) -> str:
+    """Where the states of a session meet; its root id is that of ROOT_KEY in it."""
+    return f"pier.aggregate.{session}"
+
+
+class Transit:
+    """The ways out of one node for one aggregation."""
+
+    __slots__ = ("_dht", "_key", "_me", "_messenger", "_router", "_spec", "counts", "parent")
+
+    def __init__(
+        self, spec: SessionSpec, messenger: Messenger, router: Router, dht: Dht, counts: SessionCounts
+    ) -> None:
+        self._spec = spec
+        self._messenger = messenger
+        self._router = router
+        self._dht = dht
+        self._me = router.me.address
+        self._key = routing_id(namespace_of(spec.id), ROOT_KEY)
+        self.counts = counts
+        #: The next hop that is kept.
+        self.parent: Address | None = None
+
+    @property
+    def is_root(self) -> bool:
+        if self._spec.strategy.routing is Routing.IP:
+            return self._spec.root == self._me
+        return self._router.owns(self._key)
+
+    def send(self, psr: Psr) -> None:
+        """Towards the root."""
+        self.counts.sent += 1
+        strategy = self._spec.strategy
+        if strategy.routing is Routing.IP:
+            self._messenger.send(self._spec.root, psr, self._told)
+        elif strategy.structure is Structure.ONE_LEVEL:
+            suffix = f"{psr.sender}/{psr.epoch}/{self.counts.sent}"
+            name = Name(namespace_of(psr.session), ROOT_KEY, suffix)
+            self._dht.put(PutObject(name, _encoder.encode(psr), PUT_LIFETIME_S), self._put)
+        elif self.parent is not None:
+            self._send_to_parent(self.parent, psr)
+        else:
+            self._router.route(self._key, psr, self._told)
+
+    def send_to(self, address: Address, psr: Psr) -> None:
+        """To a parent that the query's dissemination gave."""
+        self.counts.sent += 1
+        self._messenger.send(address, psr, self._told)
+
+    def redirect(self, child: Address, elsewhere: Address) -> None:
+        self._messenger.send(child, Redirect(self._spec.id, elsewhere))
+
+    def adopt(self, child: Address) -> None:
+        self._messenger.send(child, Adopt(self._spec.id))
+
+    def answer(self, asker: Address, result: EpochResult) -> None:
+        self._messenger.send(asker, result, self._told)
+
+    def adopted_by(self, parent: Address) -> None:
+        """The first next hop has shown itself."""
+        if self.parent is None and self._spec.strategy.stable and parent != self._me:
+            self.parent = parent
+
+    def redirected_to(self, parent: Address) -> None:
+        if self._spec.strategy.routing is Routing.TREE and parent != self._me:
+            self.parent = parent
+
+    def _send_to_parent(self, parent: Address, psr: Psr) -> None:
+        def told(arrived: bool) -> None:
+            if not arrived:
+                self.counts.rerouted += 1
+                if self.parent == parent:
+                    self.parent = None
+                self._router.route(self._key, psr, self._told)
+
+        self._messenger.send(parent, psr, told)
+
+    def _told(self, arrived: bool) -> None:
+        self.counts.lost += not arrived
+
+    def _put(self, code: Code) -> None:
+        self.counts.lost += code is not Code.OK

@@ -1,0 +1,72 @@
+"""Who answered (row Q12): every answer ends with one of these.
+
+Each node that was asked is in exactly one of four places: it answered with rows, it answered that it had none, it
+failed (an error, a limit, or it fell silent), or it could not be reached. So
+`asked = answered + empty + failed + unreachable`, always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from overlay.spread.account import Account as Coverage
+from query.engine.spec import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How a query went."""
+
+    query: str
+    asked: int = 0
+    answered: int = 0
+    empty: int = 0
+    failed: int = 0
+    unreachable: int = 0
+    #: Rows the asker was given, and their bytes on the wire.
+    rows: int = 0
+    result_bytes: int = 0
+    elapsed_s: float = 0.0
+    #: complete, partial (some node failed or was not reached), cancelled, limit, failed.
+    ended: str = "complete"
+    #: Rows that could not be processed, by operator and reason.
+    dropped: dict[str, int] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    #: Ids of nodes that failed or were not reached, as far as they fit.
+    missing_nodes: tuple[bytes, ...] = ()
+
+
+def settled(
+    query: str,
+    first: Coverage,
+    last: Report,
+    errors: tuple[str, ...],
+    rows: int,
+    elapsed_s: float,
+    ended: str,
+) -> Account:
+    """The account of a query whose first spread reached `first` and whose last stage reported `last`.
+
+    A node that answered the first stage and is not in the last report has failed on the way."""
+    asked = first.received + first.unreachable
+    done = min(last.answered + last.empty, first.received)
+    empty = min(last.empty, done)
+    missing = asked - done
+    unreachable = min(first.unreachable, missing)
+    if ended == "complete" and (missing or first.uncovered):
+        ended = "partial"
+    return Account(
+        query=query,
+        asked=asked,
+        answered=done - empty,
+        empty=empty,
+        failed=missing - unreachable,
+        unreachable=unreachable,
+        rows=rows,
+        result_bytes=last.bytes,
+        elapsed_s=elapsed_s,
+        ended=ended,
+        dropped=dict(last.dropped),
+        errors=errors,
+        missing_nodes=first.failed_nodes + first.unreachable_nodes,
+    )

@@ -1,0 +1,229 @@
+"""All queries on one node: calls arrive by spread, runs start, report and go.
+
+Whatever a peer sends here is checked again: a plan that does not pass ends in a report of a failed node, never
+in an exception. Ids of queries that ended are remembered for a while, so that a late call does not start one anew.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from overlay.ring import NodeRef, routing_id
+from overlay.router import Router
+from overlay.spread.branch import Branch, Ended, Event
+from overlay.spread.spread import Spread
+from query.dataflow.budget import Budget
+from query.dataflow.check import operator_problems
+from query.dataflow.scheduler import Scheduler
+from query.engine import taps
+from query.engine.messages import PeerBatch, Remark, ResultCredit
+from query.engine.results import ResultSender
+from query.engine.run import Run
+from query.engine.spec import BadCall, QuerySpec, Report, StageCall, combine, decode_call, encode
+from query.engine.trees import Trees
+from query.plan import Opgraph
+from query.plan_check import plan_problems
+from runtime.api import Address, Messenger, Runtime
+
+TOPIC = "query"
+TOPIC_END = "query-end"
+#: Queries at work on one node; a call beyond it is refused and the refusal is in the account.
+RUNS_MAX = 256
+#: Ids of ended queries that are remembered.
+ENDED_MAX = 4_096
+#: Messages about dropped rows or taps that one node sends for one query a second (PIER 3.3.7).
+REMARKS_PER_S = 10.0
+REMARKS_BURST = 20.0
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """A token bucket for remarks."""
+
+    left: float = REMARKS_BURST
+    at_s: float = 0.0
+
+    def take(self, now_s: float) -> bool:
+        self.left = min(REMARKS_BURST, self.left + (now_s - self.at_s) * REMARKS_PER_S)
+        self.at_s = now_s
+        if self.left < 1.0:
+            return False
+        self.left -= 1.0
+        return True
+
+
+class Executor:
+    """The node side of the query engine."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        router: Router,
+        spread: Spread,
+        services: dict[str, Any],
+        runs_max: int = RUNS_MAX,
+    ) -> None:
+        self.scheduler = Scheduler(runtime)
+        self.runs: dict[str, Run] = {}
+        self.refused = 0
+        self.remarks_suppressed = 0
+        self._runtime = runtime
+        self._messenger = messenger
+        self._router = router
+        self._services = services
+        self._runs_max = runs_max
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._allowances: dict[str, _Allowance] = {}
+        spread.on_arrival(TOPIC, self._called)
+        spread.on_arrival(TOPIC_END, self._ended_by_asker)
+        spread.on_arrival(taps.TOPIC, lambda branch: taps.answer(branch, self.runs, self._tapped))
+        messenger.on(ResultCredit, self._credited)
+        messenger.on(PeerBatch, self._peer_sent)
+
+    @property
+    def me(self) -> NodeRef:
+        return self._router.me
+
+    # -- calls
+
+    def _called(self, branch: Branch) -> None:
+        try:
+            call = decode_call(branch.payload)
+        except BadCall as error:
+            branch.combine = combine
+            branch.reply(encode(Report(failed=1, errors=(f"unreadable query: {error}",))))
+            return
+        branch.combine = Trees(call.spec.plan).combine
+        run = self._run_of(call, branch)
+        if run is None:
+            return
+        run.exchange.overflowed.update(call.overflowed)
+        run.complete(call.complete)
+        if call.wave:
+            branch.reply(encode(run.report()))
+            return
+        last = call.stage >= (len(run.stages) if call.spec.proxy == self.me else run.shared) - 1
+
+        def done(report: Report) -> None:
+            run.reported, earlier = report, run.reported
+            if call.alone:
+                report = report.since(earlier)
+            if last or run.ended:
+                self._end(run)
+            branch.reply(encode(report))
+
+        def event(event: Event) -> None:
+            if isinstance(event, Ended):
+                self._end(run)
+
+        branch.on_event = event
+        run.when_done(call.stage, done)
+
+    def take_trees(self, query_id: str, trees: dict[str, bytes]) -> None:
+        """Combined states for the scans of a query that was asked here."""
+        run = self.runs.get(query_id)
+        if run is not None:
+            run.exchange.taken.update(trees)
+
+    def _run_of(self, call: StageCall, branch: Branch) -> Run | None:
+        """The run a call is about, made if it is new; None when the branch has been answered already."""
+        spec = call.spec
+        run = self.runs.get(spec.id)
+        if run is not None:
+            return run
+        refusal = self._refusal(spec)
+        if refusal:
+            self.refused += 1
+            branch.reply(encode(Report(failed=1, errors=(refusal,))))
+            return None
+        return self._start(spec, branch, late=call.complete > 0)
+
+    def _refusal(self, spec: QuerySpec) -> str:
+        if spec.id in self._ended:
+            return "the query has ended on this node"
+        if len(self.runs) >= self._runs_max:
+            return f"limit runs_max = {self._runs_max} reached: too many queries at once on this node"
+        for problem in plan_problems(spec.plan):
+            return problem.message
+        for problem in operator_problems(spec.plan):
+            return problem.message
+        return ""
+
+    def _start(self, spec: QuerySpec, branch: Branch, late: bool) -> Run:
+        def results(budget: Budget, fail: Callable[[Exception], None]) -> ResultSender:
+            return ResultSender(spec, self.me, self._messenger, budget, fail)
+
+        run = Run(
+            spec,
+            self._runtime,
+            self.scheduler,
+            results,
+            self._services,
+            lambda operator, reason: self._complain(spec, operator, reason),
+            late,
+        )
+        self.runs[spec.id] = run
+        run.branch = branch
+        run.start(lambda opgraph: self._is_meant_for_me(opgraph, spec))
+        return run
+
+    def _is_meant_for_me(self, opgraph: Opgraph, spec: QuerySpec) -> bool:
+        """An opgraph with `at = asker` runs on the node that was asked, one with `rid` on the owner of that key in
+        its namespace, any other on every node."""
+        if opgraph.settings.get("at") == "asker":
+            return spec.proxy == self.me
+        key = target_of(opgraph)
+        return key is None or self._router.owns(key)
+
+    def _end(self, run: Run) -> None:
+        run.close()
+        self.runs.pop(run.spec.id, None)
+        self._allowances.pop(run.spec.id, None)
+        self._ended[run.spec.id] = None
+        if len(self._ended) > ENDED_MAX:
+            self._ended.popitem(last=False)
+
+    def _ended_by_asker(self, branch: Branch) -> None:
+        run = self.runs.get(branch.payload.decode(errors="replace"))
+        if run is not None:
+            self._end(run)
+        branch.reply()
+
+    # -- messages
+
+    def _credited(self, sender: Address, credit: ResultCredit) -> None:
+        run = self.runs.get(credit.query)
+        if run is not None:
+            run.results.credited(credit)
+
+    def _peer_sent(self, sender: Address, message: PeerBatch) -> None:
+        self._services["peers"].arrived(message)
+
+    def _tapped(self, run: Run, operator: str, direction: str, text: str) -> None:
+        self.remark(run.spec, operator, direction, text)
+
+    def _complain(self, spec: QuerySpec, operator: str, reason: str) -> None:
+        if spec.complain:
+            self.remark(spec, operator, "error", reason)
+
+    def remark(self, spec: QuerySpec, operator: str, kind: str, text: str) -> None:
+        """Tells the author something, within the allowance of this node."""
+        allowance = self._allowances.setdefault(spec.id, _Allowance(at_s=self._runtime.now()))
+        if not allowance.take(self._runtime.now()):
+            self.remarks_suppressed += 1
+            return
+        remark = Remark(spec.id, self.me.id, operator[:256], kind, text[:4_096])
+        self._messenger.send(spec.proxy.address, remark)
+
+
+def target_of(opgraph: Opgraph) -> int | None:
+    """The key whose owner alone runs an opgraph: settings `ns` and `rid` (Appendix A); None is every node."""
+    rid = opgraph.settings.get("rid")
+    if not isinstance(rid, str):
+        return None
+    namespace = opgraph.settings.get("ns")
+    return routing_id(namespace if isinstance(namespace, str) else "", rid)

@@ -1,0 +1,52 @@
+"""The query engine of one node: executor and proxy over an overlay node and the node's own tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import query.operators  # noqa: F401 - makes all operators known
+from overlay.stack import OVERLAY_MESSAGES, OverlayNode
+from query.aggregation.messages import AGGREGATION_MESSAGES
+from query.aggregation.service import Aggregations
+from query.dataflow.context import Tables
+from query.engine.catalog import Catalog
+from query.engine.executor import RUNS_MAX, Executor
+from query.engine.messages import ENGINE_MESSAGES
+from query.engine.peers import PeerChannels
+from query.engine.proxy import Proxy
+from runtime.api import Messenger, Runtime
+from runtime.message import Message
+
+#: Everything nodes say to each other, for the codec.
+NODE_MESSAGES: tuple[type[Message], ...] = (*OVERLAY_MESSAGES, *ENGINE_MESSAGES, *AGGREGATION_MESSAGES)
+
+
+class EngineNode:
+    """What turns a member of the ring into one that answers queries."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        overlay: OverlayNode,
+        tables: Tables,
+        services: dict[str, Any] | None = None,
+        runs_max: int = RUNS_MAX,
+    ) -> None:
+        """`services` are further ones for operators, as files and databases."""
+        self.overlay = overlay
+        self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
+        provided = {
+            "dht": overlay.dht,
+            "node": overlay.router.me.id,
+            "messenger": messenger,
+            "peers": PeerChannels(runtime),
+            "aggregations": self.aggregations,
+            "tables": tables,
+            **(services or {}),
+        }
+        self.executor = Executor(runtime, messenger, overlay.router, overlay.spread, provided, runs_max)
+        self.catalog = Catalog(overlay.spread, overlay.dht, tables)
+        self.proxy = Proxy(
+            runtime, messenger, overlay.router, overlay.spread, take_trees=self.executor.take_trees
+        )

@@ -1,0 +1,351 @@
+"""The asker's side of a query: spreads it stage by stage, collects rows, ends it with an account (PIER 3.3.2, Q12).
+
+    query = proxy.submit(plan, limits, sink)      at the node the client is connected to
+    sink.rows(batch), sink.remark(...)            while it runs
+    sink.finish(account)                          once, at the end, however it ends
+    query.cancel(reason)                          at any time
+
+A stage is one spread: it comes back when every node it reached is done with that stage or known to be gone. A cyclic
+stage is done when nothing is on the way and nobody has work left: two successive waves that agree on that, with as
+many batches taken as put (Mattern's four counters). Nodes that die take counts with them: then the two numbers may
+never be equal, and it is enough that nobody has work left, which includes puts that wait for their acknowledgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from overlay.ring import MASK, SPACE, WHOLE, Arc, from_wire
+from overlay.router import Router
+from overlay.spread.account import Account as Coverage
+from overlay.spread.spread import Spread
+from query.batch import Batch
+from query.dataflow.budget import Limits
+from query.engine import taps
+from query.engine.account import Account, settled
+from query.engine.executor import TOPIC, TOPIC_END, target_of
+from query.engine.groups import GroupOwners
+from query.engine.messages import Remark, ResultBatch
+from query.engine.results import ResultReceiver
+from query.engine.spec import GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
+from query.engine.stages import is_hashed, shared, stages, takes_overflow, without_rows
+from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
+from query.plan import Plan
+from runtime.api import Address, Messenger, Runtime
+
+#: Queries one node is proxy of at a time.
+QUERIES_MAX = 256
+#: All results on their way to one query's asker, over all nodes, and the least and most for one node.
+WINDOW_TOTAL_BYTES = 64 << 20
+WINDOW_LEAST_BYTES = 64 << 10
+WINDOW_MOST_BYTES = 4 << 20
+#: Partition groups: some for every node, so that owners share evenly, within bounds.
+GROUPS_PER_NODE = 4
+GROUPS_LEAST = 16
+#: After its time a query has this long for the reports of nodes that stopped it before it is ended here.
+GRACE_S = 5.0
+#: Between the waves of a cyclic stage: short at first, so that small recursions end at once.
+WAVE_LEAST_S = 0.01
+WAVE_MOST_S = 0.5
+#: Waves that agree on batches put and never taken, with all nodes alive and idle, before these are given up as lost.
+WAVES_STUCK_MAX = 10
+
+
+class Sink(Protocol):
+    """Where a query's answer goes."""
+
+    def rows(self, batch: Batch) -> bool:
+        """Takes rows. False: the reader is behind; `ProxyQuery.ready` when it has caught up."""
+        ...
+
+    def progress(self, asked: int, answered: int) -> None: ...
+
+    def remark(self, remark: Remark) -> None: ...
+
+    def finish(self, account: Account) -> None: ...
+
+
+class TooManyQueries(Exception):
+    """This node is proxy of as many queries as it may be."""
+
+
+class ProxyQuery:
+    """One query as its proxy sees it."""
+
+    def __init__(self, proxy: Proxy, spec: QuerySpec, sink: Sink) -> None:
+        self.spec = spec
+        self.sink = sink
+        self.started_s = proxy.runtime.now()
+        self.results = ResultReceiver(spec, proxy.messenger, sink.rows)
+        self.ended = False
+        self._proxy = proxy
+        self._stages = stages(spec.plan)
+        self._arc = _arc_of(spec.plan)
+        self._first: Coverage | None = None
+        self._errors: dict[str, None] = {}
+        self._wave = 0
+        self._last_wave: Report | None = None
+        self._wave_delay_s = WAVE_LEAST_S
+        self._waves_alike = 0
+        self._covered: Coverage | None = None
+        self._shared = shared(spec.plan, self._stages)
+        #: The report of the last stage that other nodes had part in, and whether they still hold the query.
+        self._base: Report | None = None
+        self._held_elsewhere = False
+        self._overflowed: tuple[str, ...] = ()
+        self._deadline = proxy.runtime.call_later(spec.limits.time_s + GRACE_S, self._overdue, None)
+
+    def start(self) -> None:
+        """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
+        if not any(is_hashed(namespace) for stage in self._stages for namespace in stage.namespaces):
+            self._stage(0)
+            return
+
+        def found(owners: tuple[Address, ...], group_owner: tuple[int, ...]) -> None:
+            self.spec = msgspec.structs.replace(self.spec, owners=owners, group_owner=group_owner)
+            self._proxy.runtime.call_later(0.0, self._stage_unless_ended, 0)
+
+        self._proxy.find_owners(self.spec.id, found, self._unsettled)
+
+    def _unsettled(self) -> None:
+        self._errors["the ring is not settled: owners of keys cannot be found; try again"] = None
+        self._finish(Report(), "failed")
+
+    def _stage_unless_ended(self, number: int) -> None:
+        if not self.ended:
+            self._stage(number)
+
+    def ready(self) -> None:
+        """The reader has caught up."""
+        self.results.ready()
+
+    def cancel(self, reason: str) -> None:
+        """Ends the query on every node."""
+        if not self.ended:
+            self._errors[reason] = None
+            self._finish(Report(), "cancelled")
+
+    def taps(self, on: bool, operators: tuple[str, ...]) -> None:
+        """Shows what flows at some operators, or at all, on every node; or stops showing it."""
+        if not self.ended:
+            call = taps.encode(taps.TapCall(self.spec.id, on, operators))
+            self._proxy.spread.start(taps.TOPIC, call, lambda reply, coverage: None)
+
+    # -- stages
+
+    def _stage(self, number: int) -> None:
+        if self._stages[number].cyclic:
+            self._next_wave(number)
+        else:
+            call = StageCall(
+                self.spec, number, number, overflowed=self._overflowed, alone=number >= self._shared
+            )
+            self._call(call, lambda report: self._advance(number, report))
+
+    def _advance(self, number: int, report: Report) -> None:
+        if report.trees:
+            self._take_trees(number, report.trees)
+        if number < self._shared:
+            self._base = report
+        elif self._base is not None:
+            # The asker alone goes on: it reports what there is to add.
+            report = self._base = self._base.plus(report)
+        if number + 1 < len(self._stages):
+            self._stage(number + 1)
+        else:
+            # Every row has arrived; the account comes behind the last one the client takes.
+            self.results.when_empty(lambda: self._finish(report, "complete"))
+
+    def _take_trees(self, number: int, trees: dict[str, bytes]) -> None:
+        """States have climbed to the root. Where none outgrew the tree, the stages made for that have nothing to do."""
+        for channel in (channel for channel, payload in trees.items() if payload == EMPTY):
+            self._overflowed += (channel,)
+            if not takes_overflow(self.spec.plan, channel):
+                self._errors[
+                    f"limit {CHANNEL_BYTES_MAX} bytes of partial states in a tree reached at channel {channel}; "
+                    "the plan has no scan Overflow for them"
+                ] = None
+        self._proxy.take_trees(self.spec.id, trees)
+        idle = without_rows(self.spec.plan, self._overflowed)
+        needed = max(number + 1, shared(self.spec.plan, self._stages, idle))
+        self._held_elsewhere = self._held_elsewhere or needed < self._shared
+        self._shared = needed
+
+    def _call(self, call: StageCall, then: Callable[[Report], None]) -> None:
+        def done(reply: bytes | None, coverage: Coverage) -> None:
+            if self.ended:
+                return
+            report = Report() if reply is None else decode_report(reply)
+            self._errors.update(dict.fromkeys(report.errors))
+            if self._first is None:
+                self._first = coverage
+            if not call.alone:
+                self._covered = coverage
+                self.sink.progress(
+                    self._first.received + self._first.unreachable, report.answered + report.empty
+                )
+            then(report)
+
+        arc = self._proxy.own_point if call.alone else self._arc
+        self._proxy.spread.start(TOPIC, encode(call), done, arc=arc, combine=Trees(self.spec.plan).combine)
+
+    # -- waves
+
+    def _next_wave(self, number: int) -> None:
+        if not self.ended:
+            self._wave += 1
+            call = StageCall(self.spec, number, number, self._wave)
+            self._call(call, lambda report: self._waved(number, report))
+
+    def _waved(self, number: int, report: Report) -> None:
+        last, self._last_wave = self._last_wave, report
+        idle = (report.sent, report.received, 0)
+        alike = last is not None and (last.sent, last.received, last.busy) == idle and report.busy == 0
+        self._waves_alike = self._waves_alike + 1 if alike else 0
+        if self._is_quiet(report):
+            self._last_wave, self._wave_delay_s, self._waves_alike = None, WAVE_LEAST_S, 0
+            self._call(StageCall(self.spec, number, number + 1), lambda done: self._advance(number, done))
+            return
+        delay_s, self._wave_delay_s = self._wave_delay_s, min(WAVE_MOST_S, self._wave_delay_s * 2)
+        self._proxy.runtime.call_later(delay_s, self._next_wave, number)
+
+    def _is_quiet(self, report: Report) -> bool:
+        """Whether the waves so far show that nothing can happen any more."""
+        if self._waves_alike == 0:
+            return False
+        if report.sent == report.received or self._has_lost_nodes():
+            return True
+        if self._waves_alike < WAVES_STUCK_MAX:
+            return False
+        self._errors[f"{report.sent - report.received} batches were put and never taken"] = None
+        return True
+
+    def _has_lost_nodes(self) -> bool:
+        first, now = self._first, self._covered
+        if first is None or now is None:
+            return False
+        return bool(first.failed or first.unreachable) or now.answered < first.received
+
+    # -- the end
+
+    def _overdue(self, _: None) -> None:
+        if not self.ended:
+            self._errors[
+                f"limit time_s = {self.spec.limits.time_s:g} reached; raise it with --limit time_s=…"
+            ] = None
+            self._finish(Report(), "limit")
+
+    def _finish(self, report: Report, ended: str) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        self._deadline.cancel()
+        if ended != "complete" or self._held_elsewhere:
+            self._proxy.end_everywhere(self.spec.id)
+        if ended == "complete" and any(error.startswith("limit ") for error in self._errors):
+            ended = "limit"
+        if self.results.malformed:
+            self._errors[f"{self.results.malformed} result messages could not be read"] = None
+        first = self._first if self._first is not None else Coverage()
+        elapsed_s = self._proxy.runtime.now() - self.started_s
+        account = settled(
+            self.spec.id, first, report, tuple(self._errors), self.results.rows, elapsed_s, ended
+        )
+        self._proxy.forget(self)
+        self.sink.finish(account)
+
+
+class Proxy:
+    """All queries that clients of this node have asked."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        router: Router,
+        spread: Spread,
+        window_total_bytes: int = WINDOW_TOTAL_BYTES,
+        take_trees: Callable[[str, dict[str, bytes]], None] = lambda query_id, trees: None,
+    ) -> None:
+        """`take_trees` gets the combined states of put Tree, for the opgraphs at the asker."""
+        self.take_trees = take_trees
+        self.window_total_bytes = window_total_bytes
+        self.runtime = runtime
+        self.messenger = messenger
+        self.spread = spread
+        self.queries: dict[str, ProxyQuery] = {}
+        self.strays = 0
+        self._router = router
+        self._rng = runtime.rng("proxy")
+        messenger.on(ResultBatch, self._result)
+        messenger.on(Remark, self._remark)
+
+    def submit(self, plan: Plan, limits: Limits, sink: Sink, complain: bool = False) -> ProxyQuery:
+        """Starts a query whose plan has been checked. Raises TooManyQueries."""
+        if len(self.queries) >= QUERIES_MAX:
+            raise TooManyQueries(f"limit {QUERIES_MAX} queries at once on this node reached")
+        spec = QuerySpec(
+            id=self._rng.randbytes(8).hex(),
+            plan=plan,
+            proxy=self._router.me,
+            limits=limits,
+            time_us=int(self.runtime.wall() * 1e6),
+            window_bytes=max(
+                WINDOW_LEAST_BYTES, min(WINDOW_MOST_BYTES, self.window_total_bytes // self._nodes())
+            ),
+            complain=complain,
+        )
+        query = self.queries[spec.id] = ProxyQuery(self, spec, sink)
+        query.start()
+        return query
+
+    def find_owners(
+        self,
+        query_id: str,
+        found: Callable[[tuple[Address, ...], tuple[int, ...]], None],
+        failed: Callable[[], None],
+    ) -> None:
+        """Divides the partition groups of a query among the nodes."""
+        groups = 1 << (self._nodes() * GROUPS_PER_NODE - 1).bit_length()
+        GroupOwners(self._router, query_id, max(GROUPS_LEAST, min(GROUPS_MAX, groups)), found, failed).start()
+
+    @property
+    def own_point(self) -> Arc:
+        """The arc that this node alone is in."""
+        me = from_wire(self._router.me.id)
+        return Arc(me, (me + 1) & MASK)
+
+    def _nodes(self) -> int:
+        """About how many nodes there are, from the arc this one owns."""
+        return max(1, SPACE // self._router.arc().width())
+
+    def forget(self, query: ProxyQuery) -> None:
+        self.queries.pop(query.spec.id, None)
+
+    def end_everywhere(self, query_id: str) -> None:
+        """Tells every node that a query is over."""
+        self.spread.start(TOPIC_END, query_id.encode(), lambda reply, coverage: None)
+
+    def _result(self, sender: Address, message: ResultBatch) -> None:
+        query = self.queries.get(message.query)
+        if query is None:
+            self.strays += 1
+        else:
+            query.results.arrived(sender, message)
+
+    def _remark(self, sender: Address, remark: Remark) -> None:
+        query = self.queries.get(remark.query)
+        if query is None:
+            self.strays += 1
+        else:
+            query.sink.remark(remark)
+
+
+def _arc_of(plan: Plan) -> Arc:
+    """Where a query goes: to the owner of one key when all its opgraphs are meant for it, else to every node."""
+    keys = {target_of(opgraph) for opgraph in plan.opgraphs}
+    key = keys.pop()
+    return WHOLE if keys or key is None else Arc(key, (key + 1) & MASK)

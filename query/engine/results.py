@@ -1,0 +1,210 @@
+"""Result rows from a node to the proxy, with credit in bytes (U5, Q12).
+
+The sender keeps at most a window of bytes that the asker has not taken; beyond it the query pauses on that node
+and nowhere else. A node reports itself done only when every result it sent has been acknowledged, so when
+all reports are in, so are all rows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from overlay.ring import NodeRef
+from query.batch import Batch
+from query.dataflow.budget import Budget
+from query.engine.messages import ResultBatch, ResultCredit
+from query.engine.spec import QuerySpec
+from query.wire import SchemaReceiver, SchemaSender, WireError, WireSchema, decode, describe, encode, split
+from runtime.api import Address, Messenger
+
+#: A result message that was not delivered is sent again this often, then the node gives the query up.
+ATTEMPTS_MAX = 3
+#: Rows of one result message: keeps a message within a small part of any window.
+MESSAGE_ROWS = 16_384
+MESSAGE_BYTES = 256 << 10
+
+
+class ResultSender:
+    """A node's way to the asker of one query."""
+
+    def __init__(
+        self,
+        spec: QuerySpec,
+        me: NodeRef,
+        messenger: Messenger,
+        budget: Budget,
+        fail: Callable[[Exception], None],
+    ) -> None:
+        self._spec = spec
+        self._me = me
+        self._messenger = messenger
+        self._budget = budget
+        self._fail = fail
+        self._schemas = SchemaSender()
+        self._sequence = 0
+        self._unacknowledged = 0
+        self._sent_bytes = 0
+        self._taken_bytes = 0
+        self._ready: list[Callable[[], None]] = []
+        self._drained: list[Callable[[], None]] = []
+        self.rows = 0
+
+    @property
+    def bytes(self) -> int:
+        return self._sent_bytes
+
+    def send(self, batch: Batch) -> bool:
+        """Takes result rows. False: wait for `on_ready` before sending more."""
+        for piece in split(batch, MESSAGE_ROWS, MESSAGE_BYTES):
+            schema = describe(piece)
+            inline = self._schemas.must_inline(schema)
+            payload = encode(piece, inline)
+            self._budget.send(piece.num_rows, len(payload), "result")
+            self._sequence += 1
+            self._sent_bytes += len(payload)
+            self.rows += piece.num_rows
+            self._unacknowledged += 1
+            self._dispatch(
+                _Outgoing(ResultBatch(self._spec.id, self._me.id, self._sequence, payload), schema)
+            )
+        return self._within_window()
+
+    def on_ready(self, handler: Callable[[], None]) -> None:
+        self._ready.append(handler)
+
+    def when_drained(self, handler: Callable[[], None]) -> None:
+        """Calls handler once everything sent so far has been acknowledged; at once if it has."""
+        if self._unacknowledged == 0:
+            handler()
+        else:
+            self._drained.append(handler)
+
+    def credited(self, credit: ResultCredit) -> None:
+        """The asker took more."""
+        was_full = not self._within_window()
+        self._taken_bytes = min(max(self._taken_bytes, credit.taken_bytes), self._sent_bytes)
+        if was_full and self._within_window():
+            for handler in self._ready:
+                handler()
+
+    def _within_window(self) -> bool:
+        return self._sent_bytes - self._taken_bytes < self._spec.window_bytes
+
+    def _dispatch(self, outgoing: _Outgoing) -> None:
+        def told(delivered: bool) -> None:
+            if delivered:
+                self._schemas.delivered(outgoing.schema)
+                self._acknowledged()
+            elif outgoing.attempts < ATTEMPTS_MAX:
+                outgoing.attempts += 1
+                self._dispatch(outgoing)
+            else:
+                self._fail(ConnectionError("the asker's node cannot be reached"))
+
+        self._messenger.send(self._spec.proxy.address, outgoing.message, told)
+
+    def _acknowledged(self) -> None:
+        self._unacknowledged -= 1
+        if self._unacknowledged == 0:
+            waiting, self._drained = self._drained, []
+            for handler in waiting:
+                handler()
+
+
+@dataclass(slots=True)
+class _Outgoing:
+    message: ResultBatch
+    schema: WireSchema
+    attempts: int = 1
+
+
+@dataclass(slots=True)
+class _Origin:
+    """One node's results at the proxy."""
+
+    address: Address
+    schemas: SchemaReceiver
+    #: Sequence numbers below this have all come; those above that came early.
+    next: int = 1
+    early: set[int] | None = None
+    taken_bytes: int = 0
+    granted_bytes: int = 0
+
+    def is_new(self, sequence: int) -> bool:
+        """Whether this message has not come before; remembers it."""
+        if sequence < self.next or (self.early is not None and sequence in self.early):
+            return False
+        early = self.early if self.early is not None else set()
+        early.add(sequence)
+        while self.next in early:
+            early.discard(self.next)
+            self.next += 1
+        self.early = early or None
+        return True
+
+
+class ResultReceiver:
+    """The proxy's end: rows go to `take` as they come, credit goes back as they are taken.
+
+    What the client is not ready for waits as it came, unread, so that a window of bytes is that much memory."""
+
+    def __init__(self, spec: QuerySpec, messenger: Messenger, take: Callable[[Batch], bool]) -> None:
+        self._spec = spec
+        self._messenger = messenger
+        self._take = take
+        self._origins: dict[bytes, _Origin] = {}
+        self._held: deque[tuple[_Origin, bytes]] = deque()
+        self._open = True
+        self._empty: Callable[[], None] | None = None
+        self.rows = 0
+        self.malformed = 0
+
+    @property
+    def held(self) -> int:
+        return len(self._held)
+
+    def arrived(self, sender: Address, message: ResultBatch) -> None:
+        origin = self._origins.get(message.node)
+        if origin is None:
+            origin = self._origins[message.node] = _Origin(sender, SchemaReceiver())
+        if origin.is_new(message.sequence):
+            self._held.append((origin, message.payload))
+            self._drain()
+
+    def ready(self) -> None:
+        """The client can take more."""
+        self._open = True
+        self._drain()
+
+    def when_empty(self, handler: Callable[[], None]) -> None:
+        """Calls handler once the client has been given everything that came."""
+        self._empty = handler
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._open and self._held:
+            origin, payload = self._held.popleft()
+            self._give(origin, payload)
+            origin.taken_bytes += len(payload)
+            if origin.taken_bytes - origin.granted_bytes >= self._spec.window_bytes // 4:
+                origin.granted_bytes = origin.taken_bytes
+                self._messenger.send(origin.address, ResultCredit(self._spec.id, origin.taken_bytes))
+        if not self._held and self._empty is not None:
+            handler, self._empty = self._empty, None
+            handler()
+
+    def _give(self, origin: _Origin, payload: bytes) -> None:
+        """Hands one message's rows to the client. The schema rides along until delivery is confirmed, so only a
+        broken peer sends rows that cannot be read."""
+        try:
+            batch = decode(payload, origin.schemas)
+        except WireError:
+            self.malformed += 1
+            return
+        if not isinstance(batch, Batch):
+            self.malformed += 1
+            return
+        self.rows += batch.num_rows
+        self._open = self._take(batch)

@@ -1,0 +1,255 @@
+"""One query on one node: its dataflows, which of them are done, what they used, how they went.
+
+Made when the first call of a query arrives, gone when the last stage is reported, the query is cancelled, a limit is
+reached or its time is up; then nothing of it stays behind but its id. All opgraphs start at once, whatever their
+stage: what later stages scan arrives while earlier ones run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from overlay.spread.branch import Branch
+from query.dataflow.budget import Budget, BudgetExceeded
+from query.dataflow.check import OPGRAPH_OPTIONS
+from query.dataflow.context import Context, Tap
+from query.dataflow.graph import Dataflow
+from query.dataflow.scheduler import Scheduler
+from query.dataflow.settings import read
+from query.engine.filters import QueryFilters
+from query.engine.results import ResultSender
+from query.engine.spec import ERROR_CHARS_MAX, QuerySpec, Report
+from query.engine.stages import TREE, Stage, shared, stages
+from query.plan import Opgraph
+from runtime.api import Runtime, Timer
+
+#: What the executor calls back: stages that are now done on this node, or the whole run.
+OnStage = Callable[[int], None]
+
+
+class Run:
+    """A query at work on this node."""
+
+    def __init__(
+        self,
+        spec: QuerySpec,
+        runtime: Runtime,
+        scheduler: Scheduler,
+        results: Callable[[Budget, Callable[[Exception], None]], ResultSender],
+        services: dict[str, Any],
+        complain: Callable[[str, str], None],
+        late: bool,
+    ) -> None:
+        self.spec = spec
+        self.stages: list[Stage] = stages(spec.plan)
+        #: How many of the stages are not the asker's alone.
+        self.shared = shared(spec.plan, self.stages)
+        #: What was reported last.
+        self.reported = Report()
+        self.late = late
+        #: Where the query came from and went to, for aggregations along those edges.
+        self.branch: Branch | None = None
+        self.started_s = runtime.now()
+        self.budget = Budget(spec.limits)
+        self.results = results(self.budget, self.fail)
+        self.error: str | None = None
+        self.ended = False
+        #: Namespaces that are complete, and who waits to hear it.
+        self.exchange = Exchange({namespace for stage in self.stages for namespace in stage.namespaces})
+        self._runtime = runtime
+        self._scheduler = scheduler
+        filters = QueryFilters(
+            spec, services["node"], services["dht"], self.exchange.when_complete, self.fail
+        )
+        self._services = {
+            **services,
+            "results": self.results,
+            "exchange": self.exchange,
+            "bloom": filters,
+            "run": self,
+        }
+        self._complain = complain
+        self._flows: dict[str, Dataflow] = {}
+        self._done: set[str] = set()
+        self._waiting: list[tuple[int, Callable[[Report], None]]] = []
+        self._timers: list[Timer] = [runtime.call_later(spec.limits.time_s, self._out_of_time, None)]
+
+    # -- life
+
+    def start(self, wanted: Callable[[Opgraph], bool]) -> None:
+        """Builds and starts the opgraphs that are meant for this node."""
+        for opgraph in self.spec.plan.opgraphs:
+            if wanted(opgraph):
+                self._build(opgraph)
+            else:
+                self._done.add(opgraph.name)
+        for flow in self._flows.values():
+            if not self.ended:
+                flow.context.guard(flow.start)
+        self._tell()
+
+    def _build(self, opgraph: Opgraph) -> None:
+        context = Context(
+            query_id=self.spec.id,
+            clock=self._runtime,
+            rng=self._runtime.rng(f"query/{self.spec.id}/{opgraph.name}"),
+            scheduler=self._scheduler,
+            budget=self.budget,
+            services=self._services,
+            time_us=self.spec.time_us,
+            fail=self.fail,
+            complain=self._complain,
+        )
+        try:
+            self._flows[opgraph.name] = Dataflow(opgraph, context, lambda: self._flow_done(opgraph.name))
+            duration_s = read(OPGRAPH_OPTIONS, opgraph.settings)["duration"]
+        except Exception as error:
+            self.fail(error)
+            return
+        if duration_s is not None:
+            self._timers.append(self._runtime.call_later(duration_s, self._over, opgraph.name))
+
+    def fail(self, error: Exception) -> None:
+        """An operator cannot go on: the query ends on this node and its author hears why."""
+        if self.ended:
+            return
+        kind = (
+            ""
+            if isinstance(error, BudgetExceeded | ValueError | ConnectionError)
+            else f"{type(error).__name__}: "
+        )
+        self.error = f"{kind}{error}"[:ERROR_CHARS_MAX]
+        self.close()
+        self._tell()
+
+    def close(self) -> None:
+        """Takes everything down; may be called at any time."""
+        if self.ended:
+            return
+        self.ended = True
+        for timer in self._timers:
+            timer.cancel()
+        self._scheduler.remove(self.spec.id)
+        for flow in self._flows.values():
+            flow.close()
+
+    def _out_of_time(self, _: None) -> None:
+        self.fail(BudgetExceeded("time_s", self.spec.limits.time_s, "the whole query"))
+
+    def _over(self, name: str) -> None:
+        """An opgraph's duration has passed: it is done as it stands."""
+        self._flows[name].close()
+        self.results.when_drained(lambda: self._flow_done(name))
+
+    # -- stages
+
+    def complete(self, below: int) -> None:
+        """All stages below this one are done on all nodes: what they fed is complete."""
+        for stage in self.stages[:below]:
+            for namespace in stage.namespaces:
+                self.exchange.complete(namespace)
+
+    def when_done(self, stage: int, tell: Callable[[Report], None]) -> None:
+        """Calls tell with this node's report once the stage is done here."""
+        self._waiting.append((stage, tell))
+        self._tell()
+
+    def is_done(self, stage: int) -> bool:
+        if self.ended or stage >= len(self.stages):
+            return True
+        return all(name in self._done for part in self.stages[: stage + 1] for name in part.opgraphs)
+
+    def report(self, stage: int | None = None) -> Report:
+        """How it stands, with the states that a stage sends up the tree."""
+        dropped: dict[str, int] = {}
+        busy = 0
+        for flow in self._flows.values():
+            for operator in flow.operators.values():
+                busy += 0 if operator.idle() else 1
+                for reason, rows in operator.counters.drops.items():
+                    key = f"{operator.name}: {reason}"
+                    dropped[key] = dropped.get(key, 0) + rows
+        failed = self.error is not None
+        states = sum(states.num_rows for states in self.exchange.states.values())
+        rows = self.results.rows + states + self.exchange.fed
+        return Report(
+            answered=1 if rows and not failed and not self.late else 0,
+            empty=1 if not rows and not failed and not self.late else 0,
+            failed=1 if failed else 0,
+            late=1 if self.late and not failed else 0,
+            rows=rows,
+            bytes=self.results.bytes,
+            dropped=dropped,
+            errors=() if self.error is None else (self.error,),
+            sent=self.exchange.sent,
+            received=self.exchange.received,
+            busy=busy + self._scheduler.waiting(self.spec.id),
+            trees={} if failed or self.late or stage is None else self._trees(stage),
+        )
+
+    def _trees(self, stage: int) -> dict[str, bytes]:
+        namespaces = self.stages[stage].namespaces if stage < len(self.stages) else ()
+        return {c: payload for c, payload in self.exchange.given.items() if TREE + c in namespaces}
+
+    def set_taps(self, operators: tuple[str, ...], on: bool, tap: Tap) -> None:
+        """Shows what flows into and out of some operators, or of all, or stops showing it."""
+        for flow in self._flows.values():
+            for name in operators or tuple(flow.operators):
+                for direction in ("in", "out"):
+                    if on and name in flow.operators:
+                        flow.context.taps[name, direction] = tap
+                    else:
+                        flow.context.taps.pop((name, direction), None)
+
+    def _flow_done(self, name: str) -> None:
+        self._done.add(name)
+        self._tell()
+
+    def _tell(self) -> None:
+        ready = [(stage, tell) for stage, tell in self._waiting if self.is_done(stage)]
+        self._waiting = [(stage, tell) for stage, tell in self._waiting if not self.is_done(stage)]
+        for stage, tell in ready:
+            tell(self.report(stage))
+
+
+class Exchange:
+    """Which namespaces of a query are complete; scans of one end when they hear it. Counts for waves."""
+
+    def __init__(self, internal: set[str]) -> None:
+        """`internal` are the namespaces that the query itself puts into."""
+        self._internal = internal
+        self._complete: set[str] = set()
+        self._handlers: dict[str, list[Callable[[], None]]] = {}
+        self.sent = 0
+        self.received = 0
+        #: Rows of partial states that went into epochs.
+        self.fed = 0
+        #: By channel of put Tree: this node's states, and the same as they travel.
+        self.states: dict[str, pa.Table] = {}
+        self.given: dict[str, bytes] = {}
+        #: At the asker: the combined states of all nodes.
+        self.taken: dict[str, bytes] = {}
+        self.overflowed: set[str] = set()
+
+    def is_internal(self, namespace: str) -> bool:
+        return namespace in self._internal
+
+    def give(self, channel: str, states: pa.Table, payload: bytes) -> None:
+        """Leaves this node's states for the report."""
+        self.states[channel] = states
+        self.given[channel] = payload
+
+    def when_complete(self, namespace: str, handler: Callable[[], None]) -> None:
+        if namespace in self._complete:
+            handler()
+        else:
+            self._handlers.setdefault(namespace, []).append(handler)
+
+    def complete(self, namespace: str) -> None:
+        if namespace not in self._complete:
+            self._complete.add(namespace)
+            for handler in self._handlers.pop(namespace, []):
+                handler()

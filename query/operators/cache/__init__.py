@@ -1,0 +1,1 @@
+"""Caches: rows kept while the query runs."""

@@ -1,0 +1,1 @@
+"""Eddies: the order of operators decided while the query runs."""

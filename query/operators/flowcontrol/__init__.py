@@ -1,0 +1,1 @@
+"""Flow control: when data is asked for."""

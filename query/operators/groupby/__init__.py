@@ -1,0 +1,1 @@
+"""Group-by: aggregates of groups of rows."""

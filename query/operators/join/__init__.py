@@ -1,0 +1,1 @@
+"""Joins: pairs of rows that belong together."""

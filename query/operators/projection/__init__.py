@@ -1,0 +1,1 @@
+"""Projection: changes the columns of rows."""

@@ -1,0 +1,1 @@
+"""Puts: rows into the DHT, to a node, into a filter."""

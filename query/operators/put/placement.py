@@ -1,0 +1,53 @@
+"""Where rows go: into partition groups by a hash of their keys, or to the owner of each key (DESIGN D7).
+
+Rows that meet inside a query go by group: a few large objects per owner. Rows of a table that others will look
+up go by key, as PIER says: the object's partitioning key is the text of its key columns.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from query.batch import Batch
+from query.batch.hashing import hash_columns
+
+#: Between the texts of several key columns: no text of a key holds it.
+KEY_SEPARATOR = "\x1f"
+
+
+def key_texts(columns: list[pa.Array]) -> list[str]:
+    """The partitioning key of each row; NULL is the empty text."""
+    texts = [column.cast(pa.string()).fill_null("").to_pylist() for column in columns]
+    if len(texts) == 1:
+        return list(texts[0])
+    return [KEY_SEPARATOR.join(parts) for parts in zip(*texts, strict=True)]
+
+
+def by_group(batch: Batch, keys: list[pa.Array], groups: int, meet: str) -> Iterator[tuple[str, Batch]]:
+    """The rows of each partition group, groups in order; without keys all rows are one group. Equal keys with
+    the same `meet` are in the same group; another `meet` begins elsewhere, so that its rows do not pile up there."""
+    shift = zlib.crc32(meet.encode()) % groups
+    if not keys:
+        yield str(shift), batch
+        return
+    numbers = ((hash_columns(keys) % np.uint64(groups)).astype(np.int64) + shift) % groups
+    yield from _parts(batch, numbers, [str(number) for number in range(groups)])
+
+
+def by_key(batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
+    """The rows of each key."""
+    encoded = pa.array(key_texts(keys)).dictionary_encode()
+    yield from _parts(batch, np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist())
+
+
+def _parts(batch: Batch, numbers: np.ndarray, names: list[str]) -> Iterator[tuple[str, Batch]]:
+    order = np.argsort(numbers, kind="stable")
+    ordered = Batch(batch.table, batch.data.take(pa.array(order)), batch.schema_id)
+    present, starts = np.unique(numbers[order], return_index=True)
+    ends = [*starts[1:].tolist(), len(numbers)]
+    for number, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
+        yield names[number], ordered.slice(start, end - start)

@@ -1,0 +1,1 @@
+"""Queue: where the dataflow comes up for air."""

@@ -1,0 +1,1 @@
+"""Result: rows for whoever asked."""

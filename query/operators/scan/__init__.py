@@ -1,0 +1,1 @@
+"""Scans: where rows come from."""

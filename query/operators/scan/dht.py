@@ -1,0 +1,133 @@
+"""Scan, DHT: the rows of a namespace that this node owns (PIER Table 3.3, 3.2.4).
+
+A namespace is a published table, or where opgraphs of this query meet. Of a published table a set probe gets what is
+here now, a stream probe what arrives. A namespace of the query's own is read from its first object to its last:
+what arrived before the opgraph did is caught up with (PIER 3.3.8), and the end comes when everybody who puts is done.
+A set-predicate probe is answered by gets, wherever the owners are: the inner side of a Fetch Matches join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from overlay.dht.messages import Cause, Code
+from overlay.dht.operations import GetObject, Got, GotObject
+from overlay.dht.watch import NewData, Subscription
+from overlay.objects.name import Prefix
+from query.batch import Batch
+from query.dataflow.flow import Probe, ProbeKind
+from query.dataflow.registry import register
+from query.dataflow.settings import Option
+from query.dataflow.source import Source
+from query.operators.put.placement import key_texts
+from query.wire import SchemaReceiver, WireError, decode
+
+
+@register
+class ScanDht(Source):
+    """Rows of a DHT namespace at the nodes that own them."""
+
+    TYPE = "scan"
+    IMPLEMENTATION = "DHT"
+    OPTIONS: ClassVar[Sequence[Option]] = (
+        Option(
+            "ns", "text", "the namespace: a published table, or one that this query puts into", required=True
+        ),
+        Option("table", "text", "the table name of the rows; that under which they were put when absent"),
+    )
+
+    def open(self) -> None:
+        super().open()
+        self.dht = self.context.services["dht"]
+        self._exchange = self.context.services["exchange"]
+        self.prefix = Prefix(self.options["ns"])
+        self._internal = self._exchange.is_internal(self.options["ns"])
+        self._schemas = SchemaReceiver()
+        self.subscriptions: list[Subscription] = []
+        #: Set probes that are being answered: they keep the operator busy.
+        self._reading: dict[int, None] = {}
+
+    def probe(self, probe: Probe) -> None:
+        if probe.kind is ProbeKind.SET_PREDICATE:
+            self._fetch(probe)
+        elif probe.kind is ProbeKind.STREAM:
+            self.follow(probe.tag)
+        elif self._internal:
+            # Subscribed in the same turn as the scan begins, so every object is seen exactly once.
+            self.follow(probe.tag)
+            self._reading[probe.tag] = None
+            self._scan(probe.tag, lambda: self._caught_up(probe.tag))
+        else:
+            self._reading[probe.tag] = None
+            self._scan(probe.tag, lambda: self._answered(probe.tag))
+
+    def idle(self) -> bool:
+        return not self._reading and super().idle()
+
+    def close(self) -> None:
+        for subscription in self.subscriptions:
+            subscription.cancel()
+        self.subscriptions.clear()
+        super().close()
+
+    def _scan(self, tag: int, done: Callable[[], None]) -> None:
+        def each(objects: list[GotObject]) -> None:
+            self.context.guard(lambda: self._objects(objects, tag))
+
+        self.subscriptions.append(self.dht.local_scan(self.prefix, each, lambda: self.context.guard(done)))
+
+    def follow(self, tag: int) -> None:
+        def arrived(data: NewData) -> None:
+            # What moved here was seen where it was before.
+            if data.cause is not Cause.MOVED or not self._internal:
+                self.context.guard(lambda: self.take(data.value, tag))
+
+        self.subscriptions.append(self.dht.new_data(self.prefix, arrived))
+
+    def _caught_up(self, tag: int) -> None:
+        self._reading.pop(tag, None)
+        self._exchange.when_complete(
+            self.options["ns"], lambda: self.context.guard(lambda: self.deliver_end(tag))
+        )
+        self.context.settle()
+
+    def _answered(self, tag: int) -> None:
+        self._reading.pop(tag, None)
+        self.deliver_end(tag)
+
+    def _objects(self, objects: list[GotObject], tag: int) -> None:
+        for got in objects:
+            self.take(got.value, tag)
+
+    def take(self, value: bytes, tag: int) -> None:
+        try:
+            batch = decode(value, self._schemas)
+        except WireError as error:
+            self.drop(1, f"malformed object: {error}")
+            return
+        if not isinstance(batch, Batch):
+            self.drop(1, "an object without its schema")
+            return
+        if self._internal:
+            self._exchange.received += 1
+        self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)
+
+    def _fetch(self, probe: Probe) -> None:
+        assert probe.keys is not None
+        self._reading[probe.tag] = None
+        keys = sorted(set(key_texts(probe.keys.data.columns)))
+        gets = [GetObject(self.options["ns"], key) for key in keys]
+
+        def got(answers: list[Got]) -> None:
+            self.context.guard(lambda: self._fetched(answers, probe.tag))
+
+        self.dht.get_many(gets, got)
+
+    def _fetched(self, answers: list[Got], tag: int) -> None:
+        for answer in answers:
+            if answer.code is not Code.OK:
+                self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
+            for found in answer.objects:
+                self.take(found.value, tag)
+        self._answered(tag)

@@ -1,0 +1,85 @@
+"""Scan, Local: the rows of a table that lie on this node, in its own sources: logs, files, databases (rows D1, D2).
+
+A set probe reads what is there now, in turns; a stream probe gets what arrives from now on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+from query.batch import Batch
+from query.dataflow.context import ColumnTable, LocalTable
+from query.dataflow.flow import Flow, Probe, ProbeKind
+from query.dataflow.registry import register
+from query.dataflow.settings import Option
+from query.dataflow.source import Source
+
+
+@register
+class ScanLocal(Source):
+    """Rows of the node's own sources."""
+
+    TYPE = "scan"
+    IMPLEMENTATION = "Local"
+    OPTIONS: ClassVar = (
+        Option("table", "text", "the name under which the node's owner registered the source", required=True),
+        Option("columns", "texts", "the columns that are wanted; others may be left unread. All when absent"),
+    )
+
+    def open(self) -> None:
+        super().open()
+        self._table: LocalTable | None = self.context.services["tables"].open(self.options["table"])
+        self._reading: dict[int, Iterator[Batch]] = {}
+        self._stops: list[Callable[[], None]] = []
+        self._running = False
+
+    def probe(self, probe: Probe) -> None:
+        if self._table is None:
+            if probe.kind is not ProbeKind.STREAM:
+                self.deliver_end(probe.tag)
+        elif probe.kind is ProbeKind.STREAM:
+            self._stops.append(self._table.follow(lambda batch: self._arrived(batch, probe.tag)))
+        else:
+            self._reading[probe.tag] = self._scanned(self._table, probe.keys)
+            self._wake()
+
+    def _scanned(self, table: LocalTable, keys: Batch | None) -> Iterator[Batch]:
+        columns = self.options["columns"]
+        if columns is not None and isinstance(table, ColumnTable):
+            return table.scan_columns(keys, columns)
+        return table.scan(keys)
+
+    def idle(self) -> bool:
+        return not self._reading and super().idle()
+
+    def resumed(self) -> None:
+        self._wake()
+
+    def close(self) -> None:
+        for stop in self._stops:
+            stop()
+        self._reading.clear()
+        super().close()
+
+    def _arrived(self, batch: Batch, tag: int) -> None:
+        self.context.guard(lambda: self.deliver(batch, tag))
+
+    def _wake(self) -> None:
+        if self._reading and not self._running and not self.paused:
+            self._running = True
+            self.context.schedule(self._turn)
+
+    def _turn(self) -> bool:
+        """Reads one batch for the oldest probe."""
+        if not self._reading:
+            self._running = False
+            return False
+        tag, batches = next(iter(self._reading.items()))
+        batch = next(batches, None)
+        if batch is None or self.deliver(batch, tag) is Flow.DONE:
+            del self._reading[tag]
+            self.deliver_end(tag)
+            self.context.settle()
+        self._running = bool(self._reading) and not self.paused
+        return self._running

@@ -1,0 +1,1 @@
+"""Selection: keeps the rows a predicate holds for."""

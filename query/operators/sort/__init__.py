@@ -1,0 +1,1 @@
+"""Order: rows sorted, or the first of them."""

@@ -1,0 +1,1 @@
+"""Tee: one producer, several consumers."""

@@ -1,0 +1,1 @@
+"""Union: several producers, one consumer."""

@@ -1,0 +1,18 @@
+"""Batches on the network. See `codec.py` for the form and `schemas.py` for how schemas travel."""
+
+from query.wire.codec import decode, encode, split
+from query.wire.limits import BatchTooLarge, WireError
+from query.wire.schemas import MissingSchema, SchemaReceiver, SchemaSender, WireSchema, describe
+
+__all__ = [
+    "BatchTooLarge",
+    "MissingSchema",
+    "SchemaReceiver",
+    "SchemaSender",
+    "WireError",
+    "WireSchema",
+    "decode",
+    "describe",
+    "encode",
+    "split",
+]

@@ -1,0 +1,50 @@
+"""Messages and their codec: msgpack arrays with an integer tag first, decoded by type.
+
+Every message that nodes exchange is a frozen `Message` with a unique tag. Decoding checks types, lengths
+and nesting against the declaration and nothing else gets in. Fields may be appended with defaults: an
+older node ignores what it does not know, a newer one fills in what is missing, so rings upgrade node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, TypeAlias, Union
+
+import msgspec
+
+#: A 160-bit ring identifier on the wire.
+WireId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=20, max_length=20)]
+#: "host:port"; a DNS name has at most 253 characters.
+WireAddress: TypeAlias = Annotated[str, msgspec.Meta(max_length=262)]
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Base of what travels inside messages and never by itself."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field="tag"):
+    """Base of everything sent between nodes: `class Ping(Message, frozen=True, tag=1): ...`."""
+
+
+class CodecError(ValueError):
+    """The peer's bytes are not a message this node knows."""
+
+
+class Codec:
+    """Encodes and decodes a closed set of message types."""
+
+    def __init__(self, kinds: Iterable[type[Message]]) -> None:
+        self.kinds: Sequence[type[Message]] = tuple(kinds)
+        tags = [kind.__struct_config__.tag for kind in self.kinds]
+        assert len(set(tags)) == len(tags), f"message tags collide: {sorted(map(str, tags))}"
+        self._encoder = msgspec.msgpack.Encoder()
+        union: Any = Union[self.kinds]  # noqa: UP007 - built at run time
+        self._decoder = msgspec.msgpack.Decoder(union)
+        self.encode = self._encoder.encode
+
+    def decode(self, data: bytes) -> Message:
+        try:
+            message: Message = self._decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise CodecError(str(error)) from None
+        return message

@@ -1,0 +1,174 @@
+"""The message-level network: messages in from one node's messenger, objects out at another's (PIER 3.1.4).
+
+What a reliable transport does over a lossy network is modelled, not run: a loss is a delay of the
+retransmission timeouts that UdpCC would have waited, a peer that does not answer is a failure notice after
+the time UdpCC takes to give up. One event a message, and one more where the sender asked for a notice. Every
+message ends in exactly one of the counts: received, or dropped for a reason.
+
+Whether a peer can be reached is decided when a message leaves; a partition that heals, or a host that comes
+back within the give-up time does not save what was sent before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from runtime.api import Address, Notice
+from runtime.message import Codec, Message
+from runtime.sim.host import SimHost, SimRuntime
+from runtime.sim.retransmission import Retransmission
+from runtime.sim.trace import MESSAGE_SENT, NOTICE_DUE
+
+if TYPE_CHECKING:
+    from runtime.sim.world import World
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageConfig:
+    """What the modelled transport costs and waits."""
+
+    #: A message's share of a sealed datagram: IP and UDP 28 bytes, seal and transport header 32.
+    header_bytes: int = 60
+    #: Payload of one datagram; larger messages pay the header once per datagram.
+    payload_bytes: int = 1_200
+    retransmission: Retransmission = field(default_factory=Retransmission)
+
+
+class Flight(msgspec.Struct, eq=False):
+    """One message under way."""
+
+    sender: SimRuntime
+    receiver: SimRuntime
+    message: Message
+    notice: Notice | None
+    size: int
+    sent_at: float
+
+
+class SimMessenger:
+    """One incarnation's messages."""
+
+    __slots__ = ("_handlers", "_network", "_runtime")
+
+    def __init__(self, network: MessageNetwork, runtime: SimRuntime) -> None:
+        self._network = network
+        self._runtime = runtime
+        self._handlers: dict[type[Message], Callable[[Address, Any], None]] = {}
+
+    def on(self, kind: type[M], handler: Callable[[Address, M], None]) -> None:
+        self._handlers[kind] = handler
+
+    def send(self, to: Address, message: Message, notice: Notice | None = None) -> None:
+        if self._runtime.alive:
+            self._network.send(self._runtime, to, message, notice)
+
+    def receive(self, sender: Address, message: Message, host: SimHost) -> None:
+        handler = self._handlers.get(type(message))
+        if handler is None:
+            host.counters.drop("unhandled")
+            return
+        host.counters.messages_in += 1
+        handler(sender, message)
+
+
+class MessageNetwork:
+    """All messages of one world."""
+
+    def __init__(self, world: World, codec: Codec, config: MessageConfig, serialise: bool) -> None:
+        self._world = world
+        self._wheel = world.wheel
+        self._faults = world.faults
+        self._latency_s = world.topology.latency_s
+        self._carry = world.links.carry
+        self._hosts = world.by_address
+        self._trace = world.trace
+        self._codec = codec
+        self._config = config
+        self._serialise = serialise
+
+    def send(self, sender: SimRuntime, to: Address, message: Message, notice: Notice | None) -> None:
+        encoded = self._codec.encode(message)
+        length = len(encoded)
+        packets = 1 + length // self._config.payload_bytes
+        size = length + self._config.header_bytes * packets
+        counters = sender.host.counters
+        counters.messages_out += 1
+        counters.bytes_out += size
+        host = self._hosts.get(to)
+        if self._trace is not None:
+            self._trace.message(MESSAGE_SENT, sender.index, host.index if host is not None else -1, encoded)
+        now = self._wheel.now
+        if host is None or not host.alive:
+            self._fail(sender, notice, "absent" if host is None else "dead", now)
+            return
+        if self._faults.partitions.cuts and self._faults.partitions.blocked(sender.index, host.index):
+            self._fail(sender, notice, "partitioned", now)
+            return
+        latency_s = self._latency_s(sender.index, host.index)
+        delay_s = self._delay_s(sender.index, host.index, packets, latency_s)
+        if delay_s is None:
+            self._fail(sender, notice, "lost", now)
+            return
+        if self._serialise:
+            message = self._codec.decode(encoded)
+        flight = Flight(sender, host.runtime, message, notice, size, now)
+        self._carry(
+            sender.host, host, size, latency_s + delay_s + host.lag_s, self._arrived, self._congested, flight
+        )
+
+    def _delay_s(self, sender: int, receiver: int, packets: int, latency_s: float) -> float | None:
+        """What loss and reordering add; None where the transport gives up."""
+        faults = self._faults
+        delay_s: float | None = 0.0
+        if faults.loss.active:
+            losses = faults.loss.losses(sender, receiver, packets)
+            delay_s = self._config.retransmission.delay_s(losses, 2.0 * latency_s)
+        if delay_s is not None and faults.reordering.rate > 0.0:
+            delay_s += faults.reordering.held_s()
+        return delay_s
+
+    def _arrived(self, flight: Flight) -> None:
+        receiver = flight.receiver
+        if self._trace is not None:
+            self._trace.log(receiver.index)
+        if not receiver.alive:
+            self._fail(flight.sender, flight.notice, "dead", flight.sent_at)
+            return
+        host = receiver.host
+        host.counters.bytes_in += flight.size
+        if flight.notice is not None:
+            self._acknowledge(flight, flight.notice)
+        messenger: Any = host.messenger
+        messenger.receive(flight.sender.host.address, flight.message, host)
+
+    def _congested(self, flight: Flight) -> None:
+        self._fail(flight.sender, flight.notice, "congested", flight.sent_at)
+
+    def _acknowledge(self, flight: Flight, notice: Notice) -> None:
+        """The acknowledgement may meet the same faults; then the sender is told False of a message that arrived."""
+        here, there = flight.receiver.index, flight.sender.index
+        blocked = self._faults.partitions.cuts and self._faults.partitions.blocked(here, there)
+        latency_s = self._latency_s(here, there)
+        delay_s = None if blocked else self._delay_s(here, there, 1, latency_s)
+        if delay_s is None:
+            flight.sender.host.counters.failed += 1
+            self._tell(flight.sender, notice, False, flight.sent_at + self._config.retransmission.give_up_s)
+        else:
+            self._tell(flight.sender, notice, True, self._wheel.now + latency_s + delay_s)
+
+    def _fail(self, sender: SimRuntime, notice: Notice | None, reason: str, sent_at: float) -> None:
+        sender.host.counters.failed += 1
+        sender.host.counters.drop(reason)
+        if notice is not None:
+            self._tell(sender, notice, False, sent_at + self._config.retransmission.give_up_s)
+
+    def _tell(self, sender: SimRuntime, notice: Notice, success: bool, at: float) -> None:
+        if self._trace is not None:
+            self._trace.log(NOTICE_DUE + success)
+        self._wheel.call_at(max(at, self._wheel.now), notice, success, sender)

@@ -1,0 +1,163 @@
+"""Continuous aggregation on simulated clusters of whole nodes: every epoch has every node, by any algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ufl
+from query.aggregation.epoch import BadState
+from query.aggregation.messages import Psr
+from query.aggregation.strategy import CONTINUOUS
+from query.batch import from_pydict
+from query.dataflow.check import operator_problems
+from query.dataflow.settings import read
+from query.engine.epochs import OPTIONS, TOO_LARGE, combiner, session_id
+from query.plan import Plan
+from tests.query.engine.cluster import Cluster, Collector
+
+EPOCHS = """
+%opgraph(local) {{
+    %operator(log) {{ type = scan implementation = Local table = fw }}
+    %operator(part) {{ type = groupby sources[0] = log {groups} mode = partial }}
+    %operator(send) {{ type = put implementation = Epochs sources[0] = part channel = c every = 2 {count} {more}
+        {groups} }}
+}}
+%opgraph(root) {{ at = asker
+    %operator(results) {{ type = scan implementation = Epochs channel = c {groups} }}
+    %operator(answer) {{ type = result sources[0] = results }}
+}}
+"""
+BY_SOURCE = "keys[src] = $src aggregates[n] = count()"
+
+
+def plan(groups: str = "aggregates[n] = count()", count: str = "count = 4", more: str = "") -> Plan:
+    text = EPOCHS.format(groups=groups, count=count, more=more)
+    return ufl.expand(ufl.parse(text), query_id="q1", query_time_s=0)
+
+
+def load(cluster: Cluster, rows: int) -> None:
+    step = max(1, rows // len(cluster.nodes))
+    names = [f"s{n % 3}" for n in range(rows)]
+    cluster.load("fw", [from_pydict("fw", {"src": names[at : at + step]}) for at in range(0, rows, step)])
+
+
+def last(sink: Collector) -> dict[int, list[dict[str, Any]]]:
+    """The rows of the last revision of each epoch."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    for batch in sink.batches:
+        for row in batch.to_rows():
+            rows = found.setdefault(row["epoch"], [])
+            if rows and rows[0]["revision"] < row["revision"]:
+                rows.clear()
+            rows.append(row)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [strategy.name for strategy in CONTINUOUS if strategy.timing.value != "Timeout"]
+)
+def test_every_epoch_has_every_node_by_any_algorithm(name: str) -> None:
+    cluster = Cluster(9)
+    load(cluster, 90)
+    answer = cluster.answer(plan(more=f'strategy = "{name}" nodes = 9'))
+    assert {epoch: [(row["nodes"], row["n"]) for row in rows] for epoch, rows in last(answer).items()} == {
+        epoch: [(9, 90)] for epoch in range(4)
+    }
+    account = answer.account
+    assert account is not None
+    assert (account.asked, account.answered, account.ended) == (9, 9, "complete")
+    assert 8.0 <= account.elapsed_s < 11.0
+    cluster.world.run_for(2.0)
+    assert cluster.leftovers() == []
+    assert all(len(node.aggregations) == 0 for node in cluster.nodes)
+
+
+def test_groups_and_changing_data() -> None:
+    cluster = Cluster(5)
+    load(cluster, 30)
+    sink = Collector()
+    cluster.ask(plan(BY_SOURCE), sink=sink)
+    cluster.world.run_for(3.0)
+    cluster.tables[2].tables["fw"].batches.append(from_pydict("fw", {"src": ["new", "s0"]}))
+    cluster.world.run_for(20.0)
+    by_epoch = {epoch: {row["src"]: row["n"] for row in rows} for epoch, rows in last(sink).items()}
+    assert by_epoch[0] == by_epoch[1] == {"s0": 10, "s1": 10, "s2": 10}
+    assert by_epoch[2] == by_epoch[3] == {"s0": 11, "s1": 10, "s2": 10, "new": 1}
+    assert sink.account is not None
+
+
+def test_without_a_count_it_runs_until_it_is_cancelled() -> None:
+    cluster = Cluster(4)
+    load(cluster, 40)
+    sink = Collector()
+    query = cluster.ask(plan(count=""), sink=sink)
+    cluster.world.run_for(31.0)
+    assert sink.account is None
+    query.cancel("enough")
+    cluster.world.run_for(5.0)
+    assert sorted(last(sink)) == list(range(16)) or sorted(last(sink)) == list(range(15))
+    assert cluster.leftovers() == []
+    assert all(len(node.aggregations) == 0 for node in cluster.nodes)
+
+
+def test_a_node_that_dies_is_missed_from_then_on() -> None:
+    cluster = Cluster(8)
+    load(cluster, 80)
+    sink = Collector()
+    cluster.ask(plan(count="count = 12"), sink=sink)
+    cluster.world.run_for(5.0)
+    cluster.world.crash(cluster.hosts[6])
+    cluster.world.run_for(60.0)
+    epochs = last(sink)
+    assert epochs[1][0]["n"] == 80
+    assert epochs[11][0]["n"] == 70
+    assert epochs[11][0]["nodes"] == 7
+    account = sink.account
+    assert account is not None
+    assert account.failed + account.unreachable == 1
+
+
+def test_groups_that_outgrow_a_tree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query.engine.trees.CHANNEL_BYTES_MAX", 60)
+    cluster = Cluster(3)
+    load(cluster, 30)
+    account = cluster.answer(plan(BY_SOURCE)).account
+    assert account is not None
+    assert any("partial states in a tree" in error for error in account.errors)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("strategy = nonsense", "is no algorithm"),
+        ('strategy = "Tree-Hi-Optimal"', "cannot know"),
+        ('strategy = "IP-1L-Optimal"', "needs the number of nodes"),
+    ],
+)
+def test_a_strategy_that_makes_no_sense_is_refused(more: str, says: str) -> None:
+    problems = [problem.message for problem in operator_problems(plan(more=more))]
+    assert any(says in message for message in problems)
+
+
+def test_states_that_cannot_be_read_are_counted_and_cost_nothing_else() -> None:
+    cluster = Cluster(4)
+    load(cluster, 40)
+    sink = Collector()
+    query = cluster.ask(plan(more='strategy = "IP-1L-Learned"'), sink=sink)
+    cluster.world.run_for(3.0)
+    session = session_id(query.spec.id, "c")
+    for state in (b"garbage", b"\x11" * 40):
+        cluster.hosts[1].messenger.send(cluster.hosts[0].address, Psr(session, 1, "evil:1", 5, state))
+    cluster.world.run_for(20.0)
+    counted = {epoch: (rows[0]["n"], rows[0]["nodes"]) for epoch, rows in last(sink).items()}
+    assert counted == dict.fromkeys(range(4), (40, 4))
+
+
+def test_combining_refuses_what_is_no_state() -> None:
+    operator = plan().opgraphs[0].operators[-1]
+    combine = combiner(read(OPTIONS, operator.settings))
+    with pytest.raises(BadState):
+        combine(b"", b"garbage")
+    assert combine(TOO_LARGE, b"anything") == TOO_LARGE

@@ -1,0 +1,166 @@
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from query.batch import Batch, UnsupportedType, concat, from_pydict, from_rows
+from query.wire import BatchTooLarge, MissingSchema, SchemaReceiver, WireError, decode, encode, split
+from query.wire.limits import BATCH_BYTES_MAX, ROWS_MAX
+from query.wire.small import SMALL_ROWS_MAX
+from tests.query.wire.batches import TYPES, column, random_batch
+
+FLOWS = pa.schema([("src", pa.string()), ("dpt", pa.int64()), ("n", pa.int64()), ("bytes", pa.int64())])
+
+
+def flows(rows: int, seed: int = 1) -> Batch:
+    rng = random.Random(seed)
+    made = [
+        (f"10.1.{rng.randrange(99)}.{rng.randrange(99)}", rng.randrange(65536), rng.randrange(999), i)
+        for i in range(rows)
+    ]
+    return from_rows("fw", made, FLOWS)
+
+
+def same(one: Batch, other: Batch) -> bool:
+    """Equal, and valid all through; NaN and -0.0 are compared by their bits."""
+    other.data.validate(full=True)
+    if one.table != other.table or one.schema != other.schema or one.num_rows != other.num_rows:
+        return False
+    return all(_bits(a).equals(_bits(b)) for a, b in zip(one.data.columns, other.data.columns, strict=True))
+
+
+def _bits(array: pa.Array) -> pa.Array:
+    widths = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
+    return array.view(widths[array.type]) if array.type in widths else array
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), rows=st.sampled_from([0, 1, 2, 7, 31, 33, 40, 200]), columns=st.integers(0, 6)
+)
+def test_what_was_encoded_is_decoded(seed: int, rows: int, columns: int) -> None:
+    batch = random_batch(seed, rows if columns else 0, columns)
+    peer = SchemaReceiver()
+    first = decode(encode(batch, inline_schema=True), peer)
+    later = decode(encode(batch, inline_schema=False), peer)
+    for out in (first, later):
+        assert isinstance(out, Batch) and same(batch, out)
+        assert out.schema_id == batch.schema_id
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+@pytest.mark.parametrize("rows", [5, SMALL_ROWS_MAX, SMALL_ROWS_MAX + 1, 500])
+def test_every_type_in_both_forms(kind: pa.DataType, rows: int) -> None:
+    for seed in range(3):
+        data = pa.RecordBatch.from_arrays([column(kind, rows, random.Random(seed))], names=["c"])
+        out = decode(encode(Batch("t", data), inline_schema=True), SchemaReceiver())
+        assert isinstance(out, Batch) and same(Batch("t", data), out)
+
+
+def test_one_row_is_small_and_many_rows_are_smaller_than_arrow_ipc() -> None:
+    assert len(encode(flows(1), inline_schema=False)) <= 60
+    batch = flows(10_000)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(batch.data)
+    assert len(encode(batch, inline_schema=True)) <= sink.tell()
+
+
+def test_values_behind_nulls_do_not_travel() -> None:
+    raw = pa.array(["secret"] * 100)
+    hidden = pa.Array.from_buffers(pa.string(), 100, [pa.py_buffer(bytes(13)), *raw.buffers()[1:]])
+    numbers = pa.Array.from_buffers(
+        pa.float64(), 100, [pa.py_buffer(bytes(13)), pa.py_buffer(b"hidden!!" * 100)]
+    )
+    for array, word in ((hidden, b"secret"), (numbers, b"hidden")):
+        message = encode(Batch("t", pa.record_batch([array], names=["c"])), inline_schema=True)
+        out = decode(message, SchemaReceiver())
+        assert isinstance(out, Batch) and out.data.column(0).null_count == 100
+        assert word not in bytes(message) and word not in b"".join(
+            bytes(b) for b in out.data.column(0).buffers() if b
+        )
+
+
+def test_an_unknown_schema_is_a_result_not_an_error() -> None:
+    message = encode(flows(3), inline_schema=False)
+    out = decode(message, SchemaReceiver())
+    assert isinstance(out, MissingSchema) and out.message == message and len(out.id) == 8
+
+
+def test_too_large_is_the_callers_fault_and_split_helps() -> None:
+    batch = from_pydict("t", {"a": pa.repeat(1, ROWS_MAX + 1)})
+    with pytest.raises(BatchTooLarge, match="rows"):
+        encode(batch, inline_schema=True)
+    wide = from_pydict("t", {"a": ["x" * 100_000] * 800})
+    with pytest.raises(BatchTooLarge):
+        encode(wide, inline_schema=True)
+    for whole in (batch, wide):
+        pieces = list(split(whole))
+        assert len(pieces) > 1 and concat(pieces) == whole
+        peer = SchemaReceiver()
+        out = [decode(encode(p, inline_schema=True), peer) for p in pieces[:2]]
+        assert out == pieces[:2]
+    assert list(split(flows(3))) == [flows(3)]
+
+
+def test_the_largest_batch_that_may_be_sent_can_be_received() -> None:
+    numbers = pa.array(range(2**40, 2**40 + ROWS_MAX * 4096, 4096), pa.int64())
+    data = pa.RecordBatch.from_arrays([numbers] * 5, names=list("abcde"))
+    assert 0.8 * BATCH_BYTES_MAX < data.nbytes <= BATCH_BYTES_MAX
+    assert decode(encode(Batch("t", data), inline_schema=True), SchemaReceiver()) == Batch("t", data)
+    lists = pa.array([[1, 2, 3]] * 700_000, pa.list_(pa.int64()))
+    batch = Batch("t", pa.record_batch([lists], names=["l"]))
+    assert decode(encode(batch, inline_schema=True), SchemaReceiver()) == batch
+
+
+def test_columns_that_are_not_canonical_do_not_leave() -> None:
+    with pytest.raises(UnsupportedType, match="canonical"):
+        encode(Batch("t", pa.record_batch({"a": pa.array(["x"], pa.large_string())})), inline_schema=True)
+
+
+def check_hostile(message: bytes, known: bytes) -> None:
+    """Any bytes: a valid batch, a missing schema, or WireError."""
+    peer = SchemaReceiver()
+    decode(known, peer)
+    try:
+        out = decode(message, peer)
+    except WireError:
+        return
+    if isinstance(out, Batch):
+        out.data.validate(full=True)
+        out.data.to_pydict() if not any(_unprintable(f.type) for f in out.schema) else None
+
+
+def _unprintable(kind: pa.DataType) -> bool:
+    """Arrow holds instants that Python's datetime does not."""
+    text = str(kind)
+    return any(word in text for word in ("timestamp", "date", "duration"))
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 40), rows=st.sampled_from([1, 5, 40, 120]), inline=st.booleans())
+def test_mutated_messages_never_crash(data: st.DataObject, seed: int, rows: int, inline: bool) -> None:
+    batch = random_batch(seed, rows, 3)
+    known = encode(batch, inline_schema=True)
+    message = bytearray(encode(batch, inline_schema=inline))
+    for _ in range(data.draw(st.integers(1, 4))):
+        where = data.draw(st.integers(0, len(message) - 1)) if message else 0
+        action = data.draw(st.sampled_from("xxxid"))
+        if action == "x" and message:
+            message[where] = data.draw(st.integers(0, 255))
+        elif action == "i":
+            message[where:where] = data.draw(st.binary(max_size=6))
+        else:
+            del message[where : where + data.draw(st.integers(1, 20))]
+    check_hostile(bytes(message), known)
+
+
+@settings(max_examples=200, deadline=None)
+@given(body=st.binary(max_size=200), form=st.sampled_from([0x10, 0x11, 0x20, 0x21, 0x30, 0x00]))
+def test_random_bytes_never_crash(body: bytes, form: int) -> None:
+    known = encode(flows(2), inline_schema=True)
+    check_hostile(bytes([form]) + known[1:9] + body, known)
+    check_hostile(bytes([form]) + body, known)
+    check_hostile(body, known)

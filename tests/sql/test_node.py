@@ -1,0 +1,186 @@
+"""SQL at a node's door: tables known from the ring, the dictionary of published tables, queries about one key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pier_node.engine.publication import Publishing
+from pier_node.engine.service import QueryService
+from pier_node.protocol.messages import Account
+from pier_node.service import Failure, Publication, PublicationResult, QueryRequest
+from query.batch import from_pydict
+from query.dataflow.budget import Limits
+from query.engine.catalog import TableFacts
+from tests.query.engine.cluster import Cluster
+
+
+class Sink:
+    """A client that reads everything."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.account: Account | None = None
+        self.failure: Failure | None = None
+
+    def batch(self, table: str, batch: pa.RecordBatch, epoch: int | None = None) -> bool:
+        self.rows += batch.to_pylist()
+        return True
+
+    def ready(self) -> bool:
+        return True
+
+    def on_ready(self, handler: Any) -> None: ...
+
+    def progress(self, asked: int, answered: int, rows: int, elapsed_s: float) -> None: ...
+
+    def epoch_account(self, account: Account) -> None: ...
+
+    def tap(self, node: str, operator: str, text: str) -> None: ...
+
+    def finish(self, account: Account) -> None:
+        self.account = account
+
+    def fail(self, failure: Failure) -> None:
+        self.failure = failure
+
+
+class Control:
+    def __init__(self) -> None:
+        self.result: PublicationResult | None = None
+
+    def consumed(self, size_bytes: int) -> None: ...
+
+    def finish(self, result: PublicationResult) -> None:
+        self.result = result
+
+    def fail(self, failure: Failure) -> None:
+        raise AssertionError(failure)
+
+
+class Node:
+    """The door of one node of a simulated cluster."""
+
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        self.cluster = cluster
+        self.number = number
+        self.service = QueryService(cluster.hosts[number].runtime, cluster.nodes[number], Limits())
+
+    def ask(self, text: str, **params: Any) -> Sink:
+        sink = Sink()
+        self.service.query(QueryRequest(text, "sql", params=params), sink)
+        self.cluster.world.run_for(10.0)
+        return sink
+
+    def publish(self, table: str, columns: dict[str, list[Any]], *keys: str) -> None:
+        control = Control()
+        publisher = self.cluster.nodes[self.number].overlay.publisher
+        feed = Publishing(Publication(table, keys), control, publisher)
+        feed.batch(pa.record_batch(columns), 1)
+        feed.end()
+        self.cluster.world.run_for(5.0)
+        assert control.result is not None
+        assert control.result.refused == 0
+
+    def tables(self) -> dict[str, TableFacts]:
+        found: list[TableFacts] = []
+        self.cluster.nodes[self.number].catalog.ask(lambda facts, coverage: found.extend(facts))
+        self.cluster.world.run_for(5.0)
+        return {facts.name: facts for facts in found}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster(6, seed=4)
+
+
+@pytest.fixture
+def node(cluster: Cluster) -> Node:
+    return Node(cluster, 2)
+
+
+def test_published_and_local_rows_of_one_table_are_one_table(cluster: Cluster, node: Node) -> None:
+    cluster.load("t", [from_pydict("t", {"k": [1, 2], "v": ["a", "b"]})])
+    node.publish("t", {"k": [3, 4], "v": ["c", "d"]}, "k")
+    sink = node.ask("SELECT count(*) AS n, max(V) AS v FROM T")
+    assert sink.rows == [{"n": 4, "v": "d"}]
+    assert sink.account is not None
+    assert sink.account.asked == 6
+
+
+def test_the_dictionary_knows_keys_columns_and_types(node: Node) -> None:
+    node.publish("t", {"k": [3, 4], "v": ["c", "d"]}, "k", "v")
+    facts = node.tables()["t"]
+    assert facts.key_columns == (("k", "v"),)
+    assert dict(zip(facts.columns, facts.types, strict=True)) == {"k": "long", "v": "string"}
+    assert facts.kind == "published"
+
+
+def test_a_query_about_one_key_asks_one_node(cluster: Cluster, node: Node) -> None:
+    node.publish("t", {"k": list(range(50)), "v": [f"{n}" for n in range(50)]}, "k")
+    for key in (7, 31):
+        sink = node.ask(f"SELECT v FROM t WHERE k = {key}")
+        assert sink.rows == [{"v": f"{key}"}]
+        assert sink.account is not None
+        assert sink.account.asked == 1
+    everywhere = node.ask("SELECT count(*) AS n FROM t")
+    assert everywhere.rows == [{"n": 50}]
+    assert everywhere.account is not None
+    assert everywhere.account.asked == 6
+
+
+def test_a_table_published_by_two_keys_is_asked_of_everybody(cluster: Cluster, node: Node) -> None:
+    node.publish("t", {"k": [1, 2], "v": ["a", "b"]}, "k")
+    Node(cluster, 4).publish("t", {"k": [1, 3], "v": ["c", "d"]}, "v")
+    sink = node.ask("SELECT v FROM t WHERE k = 1")
+    assert sorted(row["v"] for row in sink.rows) == ["a", "c"]
+
+
+def test_a_mistake_is_a_failure_with_its_place(node: Node) -> None:
+    node.publish("t", {"k": [1], "v": ["a"]}, "k")
+    failure = node.ask("SELECT w FROM t").failure
+    assert failure is not None
+    assert failure.kind == "syntax"
+    assert failure.position is not None
+    assert (failure.position.line, failure.position.column) == (1, 8)
+
+
+def test_a_table_that_just_came_is_known(node: Node) -> None:
+    node.publish("t", {"k": [1]}, "k")
+    assert node.ask("SELECT k FROM t").rows == [{"k": 1}]
+    node.publish("t2", {"K": [5]}, "K")
+    assert node.ask("SELECT t2.k FROM t2 JOIN t ON TRUE").rows == [{"k": 5}]
+
+
+def test_show_tables_and_describe(node: Node) -> None:
+    node.publish("t", {"k": [1], "v": ["a"]}, "k")
+    assert [row["name"] for row in node.ask("SHOW TABLES").rows] == ["t"]
+    assert node.ask("DESCRIBE t").rows == [
+        {"column_name": "k", "column_type": "long", "key": "key"},
+        {"column_name": "v", "column_type": "string", "key": ""},
+    ]
+
+
+def test_explain_is_a_query_too(node: Node) -> None:
+    node.publish("t", {"k": [1], "v": ["a"]}, "k")
+    lines = [row["plan"] for row in node.ask("EXPLAIN SELECT v FROM t WHERE k = 1").rows]
+    assert lines[0] == "-- asked: one node, the owner of key '1' of t"
+    failure = node.ask("EXPLAIN SELECT nosuch FROM t").failure
+    assert failure is not None
+    assert failure.position is not None
+    assert failure.position.column == 16
+
+
+def test_parameters(node: Node) -> None:
+    node.publish("t", {"k": [1, 2], "v": ["a", "it's"]}, "k")
+    assert node.ask("SELECT k FROM t WHERE v = $v AND k > $k", v="it's", k=0).rows == [{"k": 2}]
+
+
+def test_columns_that_nodes_do_not_share_are_all_known(cluster: Cluster, node: Node) -> None:
+    cluster.load(
+        "t", [from_pydict("t", {"a": [1]}), from_pydict("t", {"b": ["x"]}), from_pydict("t", {"a": [2.5]})]
+    )
+    facts = node.tables()["t"]
+    assert dict(zip(facts.columns, facts.types, strict=True)) == {"a": "", "b": "string"}

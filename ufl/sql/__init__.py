@@ -1,0 +1,15 @@
+"""SQL to plan: parse, bind, lower (DESIGN D9; docs/sql.md is the reference).
+
+    compile_sql(text, query_id, time_s, tables)     text to a plan of opgraphs; raises UflError
+    explain_sql(...)                                the same, as something to read
+
+Three steps, each a module with one object: the sqlglot dialect `pier` reads the text (`dialect.py`), the binder says
+what it means (`binder.py`: algebra over columns with names of their own), lowering says how it is computed by many
+nodes (`lowering.py`). Nothing is guessed: a clause that is not understood is refused with its place in the text.
+"""
+
+from ufl.sql.binder import TableInfo
+from ufl.sql.compiler import Compiled, compile_sql
+from ufl.sql.explain import explain_sql
+
+__all__ = ["Compiled", "TableInfo", "compile_sql", "explain_sql"]

@@ -1,0 +1,347 @@
+"""From the syntax tree to algebra: queries within queries, FROM, WITH, and operations on whole queries.
+
+One SELECT is a `Block` (`blocks.py`); here is what surrounds it. A common table expression is read again at each
+place that names it, so that columns have names of their own there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from query.plan import Expression, Field
+from query.plan_hints import quoted
+from ufl.sql.blocks import Block, Pull
+from ufl.sql.clauses import check_set, check_table, limit_of
+from ufl.sql.errors import Refused, unsupported
+from ufl.sql.kinds import cast_to, kind_of, united
+from ufl.sql.names import Namer, Scope, Source
+from ufl.sql.relations import (
+    INNER,
+    RIGHT,
+    Column,
+    Distinct,
+    Filter,
+    Found,
+    Join,
+    Ordered,
+    OrderKey,
+    Project,
+    Recursive,
+    Relation,
+    Scan,
+    SetOperation,
+    Values,
+    walk,
+)
+from ufl.sql.scalars import translate
+
+#: Queries within queries, common table expressions included; each is planned by itself.
+NESTING_MAX = 32
+#: Relations of one query; inlined common table expressions may multiply.
+BLOCKS_MAX = 512
+#: Rows of a VALUES list.
+VALUES_ROWS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """What is known of a table before running: columns with their types, where it lies, its partitioning key."""
+
+    columns: Mapping[str, pa.DataType | None]
+    kinds: tuple[str, ...] = ("source", "published")
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cte:
+    """A name for a query; `found` is set for a recursive one while its step is read."""
+
+    node: exp.Expr
+    labels: tuple[str, ...]
+    env: Env
+    recursive: bool = False
+    found: Found | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Env:
+    """Names of queries that may be used at one place, and how deep that place is."""
+
+    ctes: Mapping[str, Cte] = field(default_factory=dict)
+    depth: int = 0
+
+    def deeper(self, node: exp.Expr) -> Env:
+        if self.depth >= NESTING_MAX:
+            raise Refused(f"queries nest deeper than {NESTING_MAX} (NESTING_MAX)", node)
+        return replace(self, depth=self.depth + 1)
+
+
+class Binder:
+    """Reads one query. `tables` is what the catalog knows; None when it was not asked."""
+
+    def __init__(self, tables: Mapping[str, TableInfo] | None) -> None:
+        self.namer = Namer()
+        self._tables = tables or {}
+        self._blocks = 0
+        #: Recursions whose own rows have been used in their step already.
+        self._placed: list[Found] = []
+
+    def root(self, node: exp.Expr) -> Relation:
+        """The whole query, its columns under the names that people see."""
+        relation = self.query(node, Env(), None, None)
+        if relation.open:
+            return relation
+        labels: dict[str, str] = {}
+        for column in relation.columns:
+            label, number = column.label, 1
+            while label in labels.values():
+                label, number = f"{column.label}_{number}", number + 1
+            labels[column.name] = label
+        shape = [Column(labels[each.name], labels[each.name], each.kind) for each in relation.columns]
+        return Project(shape, relation, {labels[each.name]: Field(each.name) for each in relation.columns})
+
+    def query(self, node: exp.Expr, env: Env, outer: Scope | None, pull: Pull | None) -> Relation:
+        """Any query. `outer` is the scope around a subquery, `pull` takes conditions on it out of the subquery."""
+        self._blocks += 1
+        if self._blocks > BLOCKS_MAX:
+            raise Refused(f"more than {BLOCKS_MAX} queries within the query (BLOCKS_MAX)", node)
+        env = self._with(node, env.deeper(node))
+        if isinstance(node, exp.Select):
+            return Block(self, node, env, outer, pull).relation_of()
+        if isinstance(node, exp.Subquery):
+            inner = self.query(node.this, env, outer, pull)
+            return self._modified(node, inner)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, env)
+        if isinstance(node, exp.Values):
+            return self._values(node)
+        if isinstance(node, exp.Table):
+            return self.query(exp.select("*").from_(node.copy()), env, outer, pull)
+        raise unsupported(f"{node.key.upper()}", node, "pier answers SELECT queries")
+
+    # -- WITH
+
+    def _with(self, node: exp.Expr, env: Env) -> Env:
+        given = node.args.get("with_")
+        if given is None:
+            return env
+        for cte in given.expressions:
+            labels = tuple(column.name for column in cte.args["alias"].columns)
+            recursive = bool(given.args.get("recursive")) and _names(cte.this, cte.alias)
+            env = replace(env, ctes={**env.ctes, cte.alias.lower(): Cte(cte.this, labels, env, recursive)})
+        return env
+
+    def _cte(self, cte: Cte, name: str, node: exp.Expr) -> Relation:
+        if cte.found is not None:
+            if any(each is cte.found for each in self._placed):
+                raise unsupported(f"naming {name} twice in its own recursive part", node)
+            self._placed.append(cte.found)
+            return cte.found
+        if cte.recursive:
+            return self._recursive(cte, name)
+        return self.relabelled(self.query(cte.node, cte.env, None, None), cte.labels, cte.node)
+
+    def _recursive(self, cte: Cte, name: str) -> Relation:
+        union = cte.node
+        if not isinstance(union, exp.Union):
+            raise unsupported("a recursive query that is not a UNION", union)
+        check_set(union)
+        if any(union.args.get(clause) for clause in ("order", "limit", "offset", "with_")):
+            raise unsupported("ORDER BY, LIMIT or WITH on a recursive UNION", union)
+        base = self.relabelled(self.query(union.this, cte.env, None, None), cte.labels, union)
+        if base.open:
+            raise Refused(f"the columns of {name} must be named", union.this, "in place of SELECT *")
+        shape = [Column(self.namer.fresh(f"{name}.{c.label}"), c.label) for c in base.columns]
+        found = Found([Column(self.namer.fresh(f"{name}.{c.label}"), c.label) for c in base.columns])
+        inside = replace(
+            cte.env, ctes={**cte.env.ctes, name.lower(): replace(cte, found=found, recursive=False)}
+        )
+        step = self.query(union.expression, inside, None, None)
+        _require_linear(step, found, name, union.expression)
+        sources = [self._aligned(each, shape, union) for each in (base, step)]
+        return Recursive(shape, sources[0], sources[1], found, bool(union.args.get("distinct")))
+
+    # -- FROM
+
+    def source(self, node: exp.Expr, env: Env, star: bool) -> Source:
+        """One thing in FROM. `star`: all columns are wanted, and nothing else is in FROM."""
+        if isinstance(node, exp.Table):
+            return self._table(node, env, star)
+        if isinstance(node, exp.Subquery | exp.Values):
+            alias = node.args.get("alias")
+            if isinstance(node, exp.Values):
+                relation = self._values(node)
+            else:
+                if any(value for key, value in node.args.items() if key not in ("this", "alias", "with_")):
+                    raise unsupported("this after a subquery in FROM", node)
+                relation = self.query(node.this, env, None, None)
+            labels = [column.name for column in alias.columns] if alias is not None else []
+            relation = self.relabelled(relation, labels, node)
+            return Source(node.alias or self.namer.fresh("subquery"), relation, self.namer)
+        if isinstance(node, exp.Paren):
+            return self.source(node.this, env, star)
+        raise unsupported(f"{node.key.upper()} in FROM", node)
+
+    def _table(self, node: exp.Table, env: Env, star: bool) -> Source:
+        check_table(node)
+        if isinstance(node.this, exp.Anonymous):
+            name = node.this.name.upper()
+            if name in ("TUMBLE", "HOP"):
+                raise Refused(f"{name} windows belong to continuous queries, which are not run yet", node)
+            raise unsupported(f"the table function {name}", node)
+        alias = node.alias or node.name
+        cte = env.ctes.get(node.name.lower())
+        columns = node.args["alias"].columns if node.args.get("alias") is not None else []
+        labels = [column.name for column in columns]
+        if cte is not None:
+            relation = self.relabelled(self._cte(cte, node.name, node), labels, node)
+            return Source(alias, relation, self.namer)
+        if labels:
+            raise unsupported("renaming the columns of a table in FROM", node)
+        return self._stored(node.name, alias, star)
+
+    def _stored(self, name: str, alias: str, star: bool) -> Source:
+        match = name if name in self._tables else None
+        match = match or next((each for each in self._tables if each.lower() == name.lower()), None)
+        info = None if match is None else self._tables[match]
+        known = None if info is None or not info.columns else info.columns
+        scan = Scan(match or name, *(() if info is None else (info.kinds, info.keys)))
+        if star and known is None:
+            return Source(alias, scan, self.namer)
+        return Source(alias, Project([], scan, {}), self.namer, known)
+
+    def relabelled(self, relation: Relation, labels: Sequence[str], node: exp.Expr) -> Relation:
+        """The relation with the column names of `AS t(a, b)`; fewer names than columns rename the first."""
+        if not labels:
+            return relation
+        if relation.open or len(labels) > len(relation.columns):
+            raise Refused(f"{len(labels)} names for {len(relation.columns)} columns", node)
+        named = [*labels, *(column.label for column in relation.columns[len(labels) :])]
+        shape = [replace(column, label=label) for column, label in zip(relation.columns, named, strict=True)]
+        return Project(shape, relation, {column.name: Field(column.name) for column in shape})
+
+    # -- whole queries
+
+    def _values(self, node: exp.Values) -> Relation:
+        rows = []
+        if len(node.expressions) > VALUES_ROWS_MAX:
+            raise Refused(f"VALUES has more than {VALUES_ROWS_MAX} rows (VALUES_ROWS_MAX)", node)
+        for each in node.expressions:
+            cells = each.expressions if isinstance(each, exp.Tuple) else [each]
+            rows.append([translate(cell, NoColumns()) for cell in cells])
+        width = len(rows[0])
+        if any(len(row) != width for row in rows):
+            raise Refused("the rows of VALUES differ in length", node)
+        shape = []
+        for at in range(width):
+            kind = united([kind_of(row[at], (), node) for row in rows])
+            shape.append(Column(self.namer.fresh(f"col{at}"), f"col{at}", kind))
+        return Values(shape, rows)
+
+    def _set_operation(self, node: exp.SetOperation, env: Env) -> Relation:
+        check_set(node)
+        left, right = (self.query(each, env, None, None) for each in (node.this, node.expression))
+        if left.open or right.open:
+            which = node.this if left.open else node.expression
+            raise Refused("the columns must be named here, in place of SELECT *", which)
+        if len(left.columns) != len(right.columns):
+            counts = f"{len(left.columns)} and {len(right.columns)}"
+            raise Refused(f"both sides need the same number of columns, not {counts}", node)
+        kind = node.key.lower()
+        shape = []
+        for one, other in zip(left.columns, right.columns, strict=True):
+            merged = united([one.kind, other.kind])
+            if merged is None and None not in (one.kind, other.kind):
+                raise Refused(f"column {quoted(one.label)} has types that do not go together", node)
+            shape.append(Column(self.namer.fresh(one.label), one.label, merged))
+        sources = [self._aligned(each, shape, node) for each in (left, right)]
+        relation: Relation = SetOperation(shape, kind, not node.args.get("distinct"), sources)
+        if kind == "union" and node.args.get("distinct"):
+            relation = Distinct(SetOperation(shape, kind, True, sources))
+        return self._modified(node, relation)
+
+    def _aligned(self, relation: Relation, shape: Sequence[Column], node: exp.Expr) -> Relation:
+        """The relation with the names and types of a set operation's columns."""
+        if len(relation.columns) != len(shape):
+            counts = f"{len(shape)} and {len(relation.columns)}"
+            raise Refused(f"both sides need the same number of columns, not {counts}", node)
+        outputs: dict[str, Expression] = {}
+        for column, want in zip(relation.columns, shape, strict=True):
+            expression: Expression = Field(column.name)
+            if want.kind is not None:
+                expression = cast_to(expression, column.kind, want.kind)
+            outputs[want.name] = expression
+        return Project(list(shape), relation, outputs)
+
+    def _modified(self, node: exp.Expr, relation: Relation) -> Relation:
+        """ORDER BY and LIMIT behind a set operation or a query in parentheses: over its columns alone."""
+        order = node.args.get("order")
+        limit, offset = limit_of(node)
+        keys = [self._output_key(each, relation) for each in order.expressions] if order is not None else []
+        if not keys and limit is None and not offset:
+            return relation
+        return Ordered(relation, keys, limit, offset)
+
+    def _output_key(self, node: exp.Expr, relation: Relation) -> OrderKey:
+        key = node.this
+        if isinstance(key, exp.Literal) and not key.is_string:
+            column = relation.columns[position(key, len(relation.columns))]
+        elif isinstance(key, exp.Column) and not key.table:
+            found = Source("", relation, self.namer).find(key.name, key)
+            if found is None:
+                raise Refused(f"no column {quoted(key.name)} in the result", key)
+            column = found
+        else:
+            raise unsupported("ordering the result of a set operation by an expression", key)
+        return OrderKey(Field(column.name), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+
+class NoColumns:
+    """The place of an expression that may not refer to anything."""
+
+    def column(self, node: exp.Column) -> Expression:
+        raise Refused(f"no column {quoted(node.name)} here", node)
+
+    def aggregate(self, node: exp.Expr) -> Expression:
+        raise Refused("there is nothing to aggregate here", node)
+
+    def subquery(self, node: exp.Expr) -> Expression:
+        raise unsupported("a subquery here", node)
+
+
+def position(node: exp.Literal, count: int) -> int:
+    """A column by its number, from 1, as an index."""
+    if not node.this.isdigit() or not 1 <= int(node.this) <= count:
+        raise Refused(f"there is no column {node.this}: the query has {count}", node)
+    return int(node.this) - 1
+
+
+def _names(node: exp.Expr, name: str) -> bool:
+    """Whether a query names a table of that name."""
+    return any(table.name.lower() == name.lower() for table in node.find_all(exp.Table))
+
+
+def _require_linear(step: Relation, found: Found, name: str, node: exp.Expr) -> None:
+    """The rows found before may be filtered, projected and joined, each on its own; so the order in which nodes
+    find them does not matter."""
+    relation = step
+    while relation is not found:
+        below = [each for each in _ways(relation) if any(part is found for part in walk(each))]
+        if len(below) != 1:
+            raise unsupported(f"using {name} this way in its own recursive part", node)
+        relation = below[0]
+
+
+def _ways(relation: Relation) -> Sequence[Relation]:
+    """Where rows found before may come from, below a relation."""
+    if isinstance(relation, Project | Filter):
+        return (relation.source,)
+    if isinstance(relation, Join):
+        if relation.kind == INNER:
+            return (relation.left, relation.right)
+        return (relation.right,) if relation.kind == RIGHT else (relation.left,)
+    return ()

@@ -1,0 +1,154 @@
+"""A text becomes a plan: the steps in their order, and the errors of all of them with their place in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+
+import query.operators  # noqa: F401  (makes the operators known, which check a plan's settings)
+from query.batch import type_name
+from query.dataflow.check import operator_problems
+from query.plan import Constant, Plan
+from query.plan_check import plan_problems
+from query.plan_hints import did_you_mean, quoted
+from ufl.errors import Source
+from ufl.sql.binder import Binder, TableInfo
+from ufl.sql.dialect import Continuous
+from ufl.sql.errors import Refused, located, misread, unsupported
+from ufl.sql.lowering import Lowering
+from ufl.sql.relations import Column, Relation, Values
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+_EXPLAIN = re.compile(r"\s*explain\s+", re.IGNORECASE)
+#: SQL texts longer than this are refused before they are parsed: sqlglot needs about a kilobyte a token.
+TEXT_CHARS_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan, and what was decided on the way to it."""
+
+    plan: Plan
+    notes: tuple[str, ...]
+    relation: Relation
+
+
+def compile_sql(
+    text: str,
+    query_id: str,
+    time_s: int,
+    tables: Mapping[str, TableInfo] | None = None,
+    params: Mapping[str, Scalar] | None = None,
+) -> Compiled:
+    """The plan of a SQL query; raises UflError. `tables` is what the catalog knows, None if it was not asked;
+    `params` are the values of `$name` in the text."""
+    if len(text) > TEXT_CHARS_MAX:
+        raise Source(text).error(f"the text is longer than {TEXT_CHARS_MAX} characters (TEXT_CHARS_MAX)", 0)
+    explained = _EXPLAIN.match(text)
+    if explained is not None:
+        return _explained(text, explained.end(), query_id, time_s, tables, params)
+    try:
+        return _compiled(_filled(_parsed(text), params or {}), query_id, tables)
+    except (ParseError, TokenError) as error:
+        raise misread(text, error) from None
+    except Refused as error:
+        raise located(text, error) from None
+    except RecursionError:
+        raise Source(text).error("the query is nested too deep", 0) from None
+
+
+def _explained(
+    text: str,
+    start: int,
+    query_id: str,
+    time_s: int,
+    tables: Mapping[str, TableInfo] | None,
+    params: Mapping[str, Scalar] | None,
+) -> Compiled:
+    """EXPLAIN as a query: how the rest would run, a line a row."""
+    from ufl.sql.explain import described
+
+    # Blanks in place of the word, so that mistakes keep their places.
+    inner = compile_sql(" " * start + text[start:], query_id, time_s, tables, params)
+    rows = [(line,) for line in described(inner).splitlines()]
+    lowering = Lowering(query_id)
+    relation = _texts(("plan",), rows)
+    lowering.root(relation)
+    return Compiled(lowering.builder.plan(), (), relation)
+
+
+def _parsed(text: str) -> exp.Expr:
+    statements = [
+        each
+        for each in sqlglot.parse(text, dialect="pier", error_level=ErrorLevel.IMMEDIATE)
+        if each is not None and not isinstance(each, exp.Semicolon)
+    ]
+    if not statements:
+        raise Refused("the query is empty", None, "for example SELECT * FROM fw LIMIT 10")
+    if len(statements) > 1:
+        raise Refused("there is more than one query", statements[1], "ask one at a time")
+    return statements[0]
+
+
+def _filled(tree: exp.Expr, params: Mapping[str, Scalar]) -> exp.Expr:
+    """The query with the values of its parameters; they are literals, never text of the query."""
+    for node in list(tree.find_all(exp.Placeholder)):
+        name = node.name
+        if name not in params:
+            known = ", ".join(f"${each}" for each in params)
+            hint = f"there is {known}" if known else ""
+            raise Refused(f"parameter ${name} has no value", node, hint, word=f"${name}")
+        node.replace(exp.convert(params[name]))
+    return tree
+
+
+def _compiled(tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | None) -> Compiled:
+    if isinstance(tree, Continuous):
+        clause = next(name for name in ("every", "range", "duration") if tree.args.get(name) is not None)
+        message = "continuous queries (EVERY, RANGE, FOR) are not run yet"
+        raise Refused(message, tree.args[clause], "ask once, without these clauses")
+    lowering = Lowering(query_id)
+    relation = _about_tables(tree, tables) or Binder(tables).root(tree)
+    lowering.root(relation)
+    plan = lowering.builder.plan()
+    for problem in (*plan_problems(plan), *operator_problems(plan)):
+        raise Refused(problem.message, None, problem.hint)
+    return Compiled(plan, tuple(lowering.builder.notes), relation)
+
+
+def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Relation | None:
+    """SHOW TABLES and DESCRIBE, answered from the catalog."""
+    if isinstance(tree, exp.Show):
+        if tree.name.upper() != "TABLES":
+            raise unsupported(f"SHOW {tree.name}", tree)
+        rows = [(name, "+".join(info.kinds), str(len(info.columns))) for name, info in (tables or {}).items()]
+        return _texts(("name", "kind", "columns"), rows)
+    if isinstance(tree, exp.Describe):
+        table = tree.this
+        if not isinstance(table, exp.Table):
+            raise unsupported("DESCRIBE of something else than a table", tree)
+        known = tables or {}
+        match = next((name for name in known if name.lower() == table.name.lower()), None)
+        if match is None:
+            hint = did_you_mean(table.name, known, "SHOW TABLES lists them")
+            raise Refused(f"no node knows a table {quoted(table.name)}", table, hint)
+        columns = known[match].columns
+        described = [
+            (name, "" if kind is None else type_name(kind), "key" if name in known[match].keys else "")
+            for name, kind in columns.items()
+        ]
+        return _texts(("column_name", "column_type", "key"), described)
+    return None
+
+
+def _texts(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Relation:
+    return Values(
+        [Column(name, name) for name in names], [[Constant(cell, "string") for cell in row] for row in rows]
+    )

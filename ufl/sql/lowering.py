@@ -1,0 +1,307 @@
+"""From algebra to opgraphs: for each kind of relation, which operators compute it and where rows must meet for that.
+
+| relation | how it is computed |
+|---|---|
+| table | where its rows lie: sources of every node, and the DHT |
+| condition, columns | there, too |
+| groups | partial states at each node, rehashed by the keys, made final by their owners; without keys at the asker |
+| DISTINCT, INTERSECT, EXCEPT | the same, all columns being keys |
+| ORDER BY, LIMIT | the first rows of each node, then of those at the asker |
+| join with equalities | both sides rehashed by their keys, joined by the owners |
+| other joins | at the asker |
+
+`needed` says which columns the relation above wants; nothing else travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from query.operators.put.placement import KEY_SEPARATOR
+from query.plan import Array, Constant, Expression, Field, Setting, fields_of
+from ufl.sql import groups, recursion, setops
+from ufl.sql.aiming import key_text
+from ufl.sql.fragments import ASKER, EVERYWHERE, OWNER, Builder, Fragment
+from ufl.sql.relations import (
+    ANTI,
+    FULL,
+    INNER,
+    LEFT,
+    RIGHT,
+    SEMI,
+    Aggregate,
+    Distinct,
+    Filter,
+    Found,
+    Join,
+    Ordered,
+    Project,
+    Recursive,
+    Relation,
+    Scan,
+    SetOperation,
+    Single,
+    Values,
+    conjuncts,
+    replaced,
+)
+
+_ONE = Constant("1", "long")
+
+
+class Lowering:
+    """Lowers one query."""
+
+    def __init__(self, query_id: str) -> None:
+        self.builder = Builder(query_id)
+        #: While the step of a recursion is lowered: the fragment in which rows found before come in.
+        self.found: list[tuple[Found, Fragment]] = []
+
+    def root(self, relation: Relation) -> None:
+        fragment = self.lower(relation, relation.names)
+        self.builder.add(fragment, "answer", "result", "NetSend", table="result")
+        self.builder.close(fragment)
+
+    def lower(self, relation: Relation, needed: Sequence[str]) -> Fragment:
+        """A fragment with at least the needed columns of the relation."""
+        if isinstance(relation, Scan):
+            return self._scan(relation)
+        if isinstance(relation, Values):
+            return self._values(relation)
+        if isinstance(relation, Project):
+            return self._project(relation, needed)
+        if isinstance(relation, Filter):
+            return self._filter(relation, needed)
+        if isinstance(relation, Aggregate):
+            return groups.aggregate(self, relation, needed)
+        if isinstance(relation, Distinct):
+            return groups.distinct(self, relation)
+        if isinstance(relation, Ordered):
+            return self._ordered(relation, needed)
+        if isinstance(relation, Join):
+            return self._join(relation, needed)
+        if isinstance(relation, Single):
+            return self._single(relation)
+        if isinstance(relation, SetOperation):
+            return setops.set_operation(self, relation)
+        if isinstance(relation, Recursive):
+            return recursion.recursive(self, relation)
+        assert isinstance(relation, Found), type(relation)
+        inside, fragment = self.found.pop()
+        assert inside is relation, "recursions are lowered from the inside out"
+        return fragment
+
+    # -- one input
+
+    def _scan(self, scan: Scan, columns: Sequence[str] | None = None) -> Fragment:
+        """A table where it lies; with `columns` no other column need be read."""
+        builder = self.builder
+        wanted: dict[str, Setting] = (
+            {} if columns is None else {"columns": Array(tuple(dict.fromkeys(columns)))}
+        )
+        places = [place for place in ("source", "published") if place in scan.places] or ["source"]
+        fragments = []
+        for place in places:
+            if place == "source":
+                fragments.append(
+                    builder.source(EVERYWHERE, "local", "scan", "Local", table=scan.table, **wanted)
+                )
+            else:
+                fragments.append(builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table))
+        where = {"source": "its own sources", "published": "what is published there"}
+        builder.note(f"{scan.table}: every node reads {' and '.join(where[place] for place in places)}")
+        if len(fragments) == 1:
+            return fragments[0]
+        return builder.merge(fragments, "table", "union", "Basic")
+
+    def _values(self, values: Values) -> Fragment:
+        cells = [cell for row in values.rows for cell in row]
+        names = tuple(values.names)
+        fragment = self.builder.source(
+            ASKER, "values", "scan", "Values", columns=Array(names), values=Array(tuple(cells))
+        )
+        fragment.columns = list(names)
+        return fragment
+
+    def _project(self, project: Project, needed: Sequence[str]) -> Fragment:
+        wanted = set(needed)
+        outputs = {name: each for name, each in project.outputs.items() if name in wanted or project.keep}
+        below = project.source
+        if isinstance(below, Project) and not below.keep and not project.keep:
+            fields = [each.name for each in outputs.values() if isinstance(each, Field)]
+            if len(fields) == len(outputs) == len(set(fields)):
+                # A change of names alone is left to the projection below.
+                merged = {name: below.outputs[field] for name, field in zip(outputs, fields, strict=True)}
+                shape = [column for column in project.shape if column.name in merged]
+                return self._project(Project(shape, below.source, merged), needed)
+        used = list(fields_of(*outputs.values()))
+        closed = isinstance(below, Scan) and not project.keep
+        fragment = self._scan(below, used) if isinstance(below, Scan) and closed else self.lower(below, used)
+        if not outputs:
+            # Rows without columns cannot be counted: one stays.
+            outputs = {"": Constant("true", "bool")}
+        return self.builder.project(fragment, outputs, project.keep)
+
+    def _filter(self, relation: Filter, needed: Sequence[str]) -> Fragment:
+        source = relation.source
+        if isinstance(source, Project) and isinstance(source.source, Scan) and not source.keep:
+            pushed = self._filtered_table(relation, source, needed)
+            if pushed is not None:
+                return pushed
+        fragment = self.lower(source, [*needed, *fields_of(relation.condition)])
+        return self.builder.add(fragment, "where", "selection", "Basic", where=relation.condition)
+
+    def _filtered_table(self, relation: Filter, table: Project, needed: Sequence[str]) -> Fragment | None:
+        """A condition on a table is tested on its rows as they are, before columns are picked."""
+        names: dict[Expression, Expression] = {Field(name): each for name, each in table.outputs.items()}
+        if not all(isinstance(each, Field) for each in table.outputs.values()):
+            return None
+        condition = replaced(relation.condition, names)
+        wanted = set(needed)
+        outputs = {name: each for name, each in table.outputs.items() if name in wanted}
+        assert isinstance(table.source, Scan)
+        fragment = self._scan(table.source, list(fields_of(condition, *outputs.values())))
+        self._aim(fragment, table, table.source, condition)
+        self.builder.add(fragment, "where", "selection", "Basic", where=condition)
+        return self.builder.project(fragment, outputs or {"": Constant("true", "bool")})
+
+    def _aim(self, fragment: Fragment, table: Project, scan: Scan, condition: Expression) -> None:
+        """A condition that says the whole partitioning key of a published table concerns one node."""
+        if scan.places != ("published",) or not scan.keys:
+            return
+        kinds = {column.label: column.kind for column in table.shape}
+        texts = [key_text(name, kinds.get(name), conjuncts(condition)) for name in scan.keys]
+        known = [text for text in texts if text is not None]
+        if len(known) == len(texts):
+            fragment.place, fragment.target = OWNER, (scan.table, KEY_SEPARATOR.join(known))
+            by = ", ".join(scan.keys)
+            self.builder.note(
+                f"{scan.table}: the condition says its key ({by}), so only the key's owner reads it"
+            )
+
+    def _ordered(self, relation: Ordered, needed: Sequence[str]) -> Fragment:
+        builder = self.builder
+        used = fields_of(*(key.expression for key in relation.keys))
+        fragment = self.lower(relation.source, [*needed, *used])
+        keys: dict[str, Setting] = {}
+        if relation.keys:
+            keys = {
+                "keys": Array(tuple(key.expression for key in relation.keys)),
+                "order": Array(tuple(key.text for key in relation.keys)),
+            }
+        limit, offset = relation.limit, relation.offset
+        first = "TopK" if keys else "Limit"
+        if limit is not None and not fragment.single:
+            builder.add(fragment, "first", "sort", first, **keys, limit=str(limit + offset))
+            builder.note(
+                f"LIMIT: at most {limit + offset} rows of each node travel, the rest is left out there"
+            )
+        fragment = builder.gather(fragment)
+        if limit is not None:
+            return builder.add(fragment, "first", "sort", first, **keys, limit=str(limit), offset=str(offset))
+        if keys:
+            builder.add(fragment, "order", "sort", "Basic", **keys)
+            builder.note("ORDER BY without LIMIT: all rows are sorted at the node that was asked")
+        if offset:
+            builder.add(fragment, "first", "sort", "Limit", offset=str(offset))
+        return fragment
+
+    def _single(self, relation: Single) -> Fragment:
+        builder = self.builder
+        fragment = self.lower(relation.source, relation.names)
+        keys = tuple(Field(name) for name in relation.keys)
+        columns = Array(tuple(relation.names))
+        if not keys:
+            fragment = builder.gather(fragment)
+            return builder.add(fragment, "single", "groupby", "Single", columns=columns)
+        fragment = self.together(fragment, keys)
+        return builder.add(fragment, "single", "groupby", "Single", keys=Array(keys))
+
+    # -- two inputs
+
+    def _join(self, join: Join, needed: Sequence[str]) -> Fragment:
+        builder = self.builder
+        if not join.keys:
+            return self._join_at_asker(join, needed)
+        lefts, rights = [key for key, _ in join.keys], [key for _, key in join.keys]
+        sides = self._sides(join, needed)
+        if len({each.site for each in sides}) > 1 or not sides[0].single:
+            sides = [self.together(sides[0], lefts), self.together(sides[1], rights)]
+            builder.note(f"{join.kind} join: both sides are rehashed by their keys and joined by the owners")
+        fragment = self._joined(join, sides, lefts, rights, needed)
+        ways = {
+            INNER: [lefts, rights],
+            LEFT: [lefts],
+            SEMI: [lefts],
+            ANTI: [lefts],
+            RIGHT: [rights],
+            FULL: [],
+        }
+        if not fragment.single:
+            for keys in ways[join.kind]:
+                fields = tuple(key.name for key in keys if isinstance(key, Field))
+                if len(fields) == len(keys):
+                    fragment.hashed.append(fields)
+        return fragment
+
+    def _join_at_asker(self, join: Join, needed: Sequence[str]) -> Fragment:
+        sides = self.builder.meet_at_one(self._sides(join, needed))
+        self.builder.note(
+            f"{join.kind} join without an equality between its sides: at the node that was asked"
+        )
+        return self._joined(join, sides, [_ONE], [_ONE], needed)
+
+    def _sides(self, join: Join, needed: Sequence[str]) -> list[Fragment]:
+        used = [*needed, *(fields_of(join.condition) if join.condition is not None else ())]
+        made = []
+        for number, side in enumerate((join.left, join.right)):
+            own = set(side.names)
+            wanted = [*used, *fields_of(*(key[number] for key in join.keys))]
+            if side.open:
+                made.append(self.lower(side, wanted))
+                continue
+            wanted = [name for name in wanted if name in own]
+            made.append(self.builder.narrow(self.lower(side, wanted), wanted))
+        return made
+
+    def _joined(
+        self,
+        join: Join,
+        sides: list[Fragment],
+        lefts: Sequence[Expression],
+        rights: Sequence[Expression],
+        needed: Sequence[str],
+    ) -> Fragment:
+        settings: dict[str, Setting] = {
+            "leftkeys": Array(tuple(lefts)),
+            "rightkeys": Array(tuple(rights)),
+            "kind": join.kind,
+        }
+        if join.condition is not None:
+            settings["where"] = join.condition
+        columns: list[str] | None = []
+        used = {*needed, *(fields_of(join.condition) if join.condition is not None else ())}
+        for setting, side in zip(("leftcolumns", "rightcolumns"), sides, strict=True):
+            if side.columns is None:
+                columns = None
+            else:
+                # The join's condition sees the columns of its result.
+                kept = [name for name in side.columns if name in used]
+                settings[setting] = Array(tuple(kept))
+                columns = None if columns is None else [*columns, *kept]
+        if columns == [] and sides[0].columns:
+            # Rows without columns cannot be counted: one stays.
+            columns = sides[0].columns[:1]
+            settings["leftcolumns"] = Array(tuple(columns))
+        if join.kind in (SEMI, ANTI):
+            columns = sides[0].columns
+        fragment = self.builder.merge(sides, "join", "join", "SymmetricHash", **settings)
+        fragment.columns = columns
+        return fragment
+
+    def together(self, fragment: Fragment, keys: Sequence[Expression]) -> Fragment:
+        """Rows of equal keys on one node, hashed in the order of the keys; as it is when it is so already."""
+        fields = tuple(key.name for key in keys if isinstance(key, Field))
+        if fragment.place == EVERYWHERE and len(fields) == len(keys) and fields in fragment.hashed:
+            return fragment
+        return self.builder.rehash(fragment, keys)

@@ -1,0 +1,162 @@
+"""Names in a query: which column of which table a name means, tables being known or not (row Q10).
+
+A table whose columns the catalog knows is checked here, before anything runs, without regard to the case of letters. Of
+an unknown table any name may be a column; nodes that lack it will count the rows they drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from query.plan import Expression, Field
+from query.plan_hints import did_you_mean, quoted
+from ufl.sql.errors import Refused
+from ufl.sql.relations import Column, Project, Relation, Scan
+
+
+class Namer:
+    """Gives columns of a query names that no other has."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def fresh(self, wish: str) -> str:
+        number = self._taken[wish] = self._taken.get(wish, 0) + 1
+        return wish if number == 1 else self.fresh(f"{wish}#{number}")
+
+
+@dataclass(slots=True)
+class Source:
+    """One thing in FROM, under its alias."""
+
+    alias: str
+    relation: Relation
+    namer: Namer
+    #: Columns of a table by name, with their types; None when no catalog knows them. Only for tables.
+    known: Mapping[str, pa.DataType | None] | None = None
+    #: Columns that a join with USING shows once; unqualified stars leave them out.
+    hidden: set[str] = field(default_factory=set)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns are fetched from a table as they are asked for."""
+        return isinstance(self.relation, Project) and isinstance(self.relation.source, Scan)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether any name may be a column."""
+        return self.relation.open or (self.is_table and self.known is None)
+
+    def find(self, name: str, node: exp.Expr | None = None) -> Column | None:
+        """The column of that name; None when there is none."""
+        if self.relation.open:
+            return Column(name, name)
+        if not self.is_table:
+            return _only(name, self.relation.columns, node)
+        if self.known is None:
+            return self._fetched(name, None)
+        match = _match(name, self.known)
+        return None if match is None else self._fetched(match, self.known[match])
+
+    def labels(self) -> list[str]:
+        """The names of all columns, where they are known."""
+        if self.is_table:
+            return list(self.known or ())
+        return [column.label for column in self.relation.columns]
+
+    def _fetched(self, name: str, kind: pa.DataType | None) -> Column:
+        table = self.relation
+        assert isinstance(table, Project)
+        for column in table.columns:
+            if column.label == name:
+                return column
+        column = Column(self.namer.fresh(f"{self.alias}.{name}"), name, kind)
+        table.shape.append(column)
+        table.outputs[column.name] = Field(name)
+        return column
+
+
+class Scope:
+    """What names mean at one place in a query."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.outer = outer
+        self.sources: list[Source] = []
+        #: Columns of joins with USING: one name for both sides.
+        self.merged: dict[str, tuple[Expression, pa.DataType | None]] = {}
+
+    def add(self, source: Source, node: exp.Expr | None) -> None:
+        if any(source.alias.lower() == each.alias.lower() for each in self.sources):
+            raise Refused(f"there are two tables {quoted(source.alias)} here", node, "give one an alias")
+        self.sources.append(source)
+
+    def resolve(self, column: exp.Column) -> Expression | None:
+        """What a name means here; None when it means nothing here, and may mean something outside."""
+        name, table = column.name, column.table
+        if column.args.get("db") or column.args.get("catalog"):
+            raise Refused("a column is named by its table and itself", column)
+        if table:
+            source = self.source(table)
+            if source is None:
+                return None
+            found = source.find(name, column)
+            if found is None:
+                raise missing(name, source.labels(), f"in {source.alias}", column)
+            return Field(found.name)
+        merged = _match(name, self.merged)
+        if merged is not None:
+            return self.merged[merged][0]
+        return self._anywhere(name, column)
+
+    def source(self, alias: str) -> Source | None:
+        exact = [each for each in self.sources if each.alias == alias]
+        alike = [each for each in self.sources if each.alias.lower() == alias.lower()]
+        return next(iter(exact or alike), None)
+
+    def _anywhere(self, name: str, column: exp.Column) -> Expression | None:
+        unknown = [each for each in self.sources if each.is_unknown]
+        known = [each for each in self.sources if not each.is_unknown]
+        found = [(each, hit) for each in known if (hit := each.find(name, column)) is not None]
+        if len(found) > 1 or (found and unknown) or len(unknown) > 1:
+            tables = [each.alias for each, _ in found] + [each.alias for each in unknown]
+            message = f"column {quoted(name)} may be of {' or of '.join(tables)}"
+            raise Refused(message, column, f"write {tables[0]}.{name}")
+        if found:
+            return Field(found[0][1].name)
+        if unknown:
+            hit = unknown[0].find(name, column)
+            return None if hit is None else Field(hit.name)
+        return None
+
+    def all_labels(self) -> list[str]:
+        return [label for each in self.sources for label in each.labels()]
+
+    def columns(self) -> list[Column]:
+        """Every column that has been asked for so far, for types."""
+        return [column for each in self.sources for column in each.relation.columns]
+
+
+def missing(name: str, known: Iterable[str], where: str, node: exp.Expr | None) -> Refused:
+    """There is no such column."""
+    names = list(known)
+    listed = "there is " + ", ".join(names[:20]) if names else ""
+    return Refused(f"no column {quoted(name)} {where}".rstrip(), node, did_you_mean(name, names, listed))
+
+
+def _only(name: str, columns: list[Column], node: exp.Expr | None) -> Column | None:
+    exact = [column for column in columns if column.label == name]
+    alike = exact or [column for column in columns if column.label.lower() == name.lower()]
+    if len(alike) > 1:
+        raise Refused(f"there are {len(alike)} columns {quoted(name)} here", node, "give them aliases")
+    return alike[0] if alike else None
+
+
+def _match(name: str, known: Iterable[str]) -> str | None:
+    names = list(known)
+    if name in names:
+        return name
+    return next((each for each in names if each.lower() == name.lower()), None)
