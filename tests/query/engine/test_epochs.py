@@ -120,7 +120,7 @@ def test_a_node_that_dies_is_missed_from_then_on() -> None:
 
 
 def test_groups_that_outgrow_a_tree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query.engine.trees.CHANNEL_BYTES_MAX", 60)
+    monkeypatch.setattr("query.engine.trees.CHANNEL_BYTES_MAX", 20)
     cluster = Cluster(3)
     load(cluster, 30)
     account = cluster.answer(plan(BY_SOURCE)).account

@@ -157,7 +157,7 @@ ELSEWHERE = {
     *("join/Index", "put/Eddy", "put/Bloom", "selection/Bloom", "null/NullSource", "null/NullSink"),
     *("scan/CSV", "scan/Parquet", "scan/JDBC", "scan/Local", "scan/DHT", "scan/DHTMessage", "scan/IP"),
     *("scan/Values", "projection/Repeat", "sort/Limit", "groupby/Single"),
-    *("put/Tree", "scan/Tree", "scan/Overflow"),
+    *("put/Tree", "scan/Tree", "scan/Overflow", "put/Epochs", "scan/Epochs"),
     *("put/DHT", "put/DHTMessage", "put/IP", "result/NetSend"),
 }
 
