@@ -19,6 +19,13 @@ from pier_node.data_dir import DataDir, NodeState
 
 pytestmark = pytest.mark.processes
 
+#: Runs until somebody ends it.
+FOLLOW = """%opgraph(main) {
+    %operator(s) { type = scan implementation = Local table = fw }
+    %operator(f) { type = flowcontrol probe = stream sources[0] = s }
+    %operator(out) { type = result sources[0] = f }
+}"""
+
 
 @contextmanager
 def node(data: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], NodeState]]:
@@ -54,7 +61,7 @@ def test_a_node_answers_and_leaves_cleanly(tmp_path: Path) -> None:
             assert status.sources == ("fw=firewall:/var/log/x",)
             assert status.figures["overlay.dht.store.objects"] == 0
             assert conn.ring(whole=True).nodes[0].arc_start != ""
-            answer = conn.query("%opgraph(x) {}", "ufl")
+            answer = conn.query(FOLLOW, "ufl")
             process.send_signal(signal.SIGTERM)
             with pytest.raises((ConnectionLost, Unavailable)):
                 answer.table()

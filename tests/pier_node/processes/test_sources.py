@@ -15,7 +15,7 @@ import pytest
 from pier_node.client import sync
 from pier_node.config.addresses import split_address
 from pier_node.logs import generate
-from tests.pier_node.processes.test_node_process import clean_environment, node
+from tests.pier_node.processes.test_node_process import FOLLOW, clean_environment, node
 
 pytestmark = pytest.mark.processes
 
@@ -26,13 +26,6 @@ COUNT = """
     %operator(c) {{ type = groupby sources[0] = s aggregates[n] = count() }}
     %operator(r) {{ type = result sources[0] = c }}
 }}
-"""
-FOLLOW = """
-%opgraph(g) {
-    %operator(s) { type = scan implementation = Local table = fw }
-    %operator(f) { type = flowcontrol probe = stream sources[0] = s }
-    %operator(r) { type = result sources[0] = f }
-}
 """
 
 
