@@ -12,7 +12,7 @@ def add_parser(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "tables",
-        "List the tables a node knows: its sources and what was published.",
+        "List the tables of the ring: sources of nodes and what was published. Rows and bytes are estimates.",
         "pier tables",
     )
     add_node_options(parser)
@@ -34,14 +34,16 @@ def run(args: argparse.Namespace) -> int:
                 "table": entry.name,
                 "kind": entry.kind,
                 "key": ", ".join(entry.keys),
+                "nodes": entry.nodes,
                 "rows": entry.rows,
+                "bytes": entry.bytes,
                 "columns": ", ".join(
                     f"{name} {kind}" for name, kind in zip(entry.columns, entry.types, strict=False)
                 ),
             }
             for entry in found
         )
-        print_rows(rows, args.format, ("table", "kind", "key", "rows", "columns"))
+        print_rows(rows, args.format, ("table", "kind", "key", "nodes", "rows", "bytes", "columns"))
         return 0
 
     return trio.run(tables)

@@ -253,15 +253,18 @@ class Dht:
         """Namespaces of which this node holds objects, its own or copies."""
         return list(self._keeper.store.namespaces())
 
-    def sample(self, namespace: str) -> tuple[bytes | None, int]:
-        """One object's value of a namespace, if this node owns one, and under how many keys it holds objects."""
-        store, now = self._keeper.store, self._runtime.now()
-        scan = store.scan(Prefix(namespace))
-        while not scan.finished:
-            for stored in scan.next(SCAN_CHUNK_OBJECTS, now):
-                if self._keeper.belongs(stored) and not stored.temporary:
-                    return stored.value, store.keys_under(namespace)
-        return None, 0
+    def keys_under(self, namespace: str) -> int:
+        """Under how many keys of a namespace this node holds objects, its own or copies."""
+        return self._keeper.store.keys_under(namespace)
+
+    def sample(self, namespace: str, objects: int) -> tuple[list[bytes], float]:
+        """Values of a namespace that this node owns, found among the first so many objects, and how many times as
+        many keys there are as were looked at."""
+        store = self._keeper.store
+        found = store.scan(Prefix(namespace)).next(objects, self._runtime.now())
+        seen = len({stored.name.key for stored in found})
+        values = [each.value for each in found if self._keeper.belongs(each) and not each.temporary]
+        return values, store.keys_under(namespace) / max(1, seen)
 
     def statistics(self) -> DhtStatistics:
         return DhtStatistics(

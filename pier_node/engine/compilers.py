@@ -6,7 +6,7 @@ the same plan. SQL is helped by what the ring knows of its tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ from pier_node.protocol.messages import Position, Scalar
 from pier_node.service import Failure
 from query.dataflow.check import operator_problems
 from query.plan import Plan
-from ufl.sql import TableInfo, compile_sql, explain_sql
+from ufl.sql import TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
 
@@ -37,8 +37,8 @@ class Language:
 
     compile: Callable[[Text], Plan]
     explain: Callable[[Text], str]
-    #: Whether it matters what tables there are.
-    wants_tables: bool = False
+    #: The tables that a text names, of which it matters what is known; None when it is about all there are.
+    tables: Callable[[str], Collection[str] | None]
 
 
 def _compile_ufl(text: Text) -> Plan:
@@ -57,8 +57,8 @@ def _explain_sql(text: Text) -> str:
 
 
 LANGUAGES: dict[str, Language] = {
-    "ufl": Language(_compile_ufl, lambda text: ufl.unparse(_compile_ufl(text))),
-    "sql": Language(_compile_sql, _explain_sql, wants_tables=True),
+    "ufl": Language(_compile_ufl, lambda text: ufl.unparse(_compile_ufl(text)), lambda text: ()),
+    "sql": Language(_compile_sql, _explain_sql, tables_named),
 }
 
 

@@ -17,7 +17,8 @@ from overlay.dht.publisher import Publisher
 from overlay.objects.name import Name
 from pier_node.service import Failure, FeedControl, Publication, PublicationResult
 from query.batch import Batch, UnsupportedType, from_arrow, type_name
-from query.engine.catalog import DICTIONARY, dictionary_entry
+from query.engine.describing import COPIES
+from query.engine.facts import DICTIONARY, dictionary_key, publisher_entry
 from query.operators.put.placement import by_key
 from query.wire import encode
 
@@ -88,10 +89,11 @@ class Publishing:
         self._described = rows.schema
         table, keys = self._publication.table, self._publication.keys
         types = [type_name(kind) for kind in rows.schema.types]
-        value = dictionary_entry(table, rows.schema.names, types, keys)
+        value = publisher_entry(table, rows.schema.names, types, keys)
         suffix = hashlib.blake2b(value, digest_size=12).hexdigest()
+        name = Name(DICTIONARY, dictionary_key(table), suffix)
         self._publisher.publish(
-            [PutObject(Name(DICTIONARY, table, suffix), value, ENTRY_LIFETIMES * self._lifetime_s)],
+            [PutObject(name, value, ENTRY_LIFETIMES * self._lifetime_s, copies=COPIES)],
             lambda codes: None,
         )
 

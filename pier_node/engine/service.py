@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from overlay.spread.account import Account as Coverage
@@ -23,7 +23,7 @@ from pier_node.service import (
     Reply,
 )
 from query.dataflow.budget import Limits
-from query.engine.catalog import TableFacts
+from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
 from query.engine.proxy import ProxyQuery, TooManyQueries
 from query.engine.run import Run
@@ -82,21 +82,22 @@ class QueryService:
             text = Text(request.text, query_id, time_s, tables, request.params)
 
             def made(result: T | Failure) -> None:
-                if isinstance(result, Failure) and not last:
-                    self._dictionary.ask(lambda now: read(now, last=True))
+                if isinstance(result, Failure) and tables and not last:
+                    self._dictionary.ask(None, lambda now: read(now, last=True))
                 else:
                     then(result)
 
             self._off_loop(len(request.text), lambda: make(language, text), made)
 
-        if not language.wants_tables:
-            read({}, last=True)
-            return
-        recent = self._dictionary.recent()
-        if recent is not None:
-            read(recent, last=False)
-        else:
-            self._dictionary.ask(lambda now: read(now, last=True))
+        def named(names: Collection[str] | Failure | None) -> None:
+            assert not isinstance(names, Failure), names
+            recent = self._dictionary.recent(names)
+            if recent is not None:
+                read(recent, last=False)
+            else:
+                self._dictionary.ask(names, lambda now: read(now, last=names is None))
+
+        self._off_loop(len(request.text), lambda: language.tables(request.text), named)
 
     def _off_loop(
         self, chars: int, make: Callable[[], T | Failure], then: Callable[[T | Failure], None]
@@ -159,12 +160,18 @@ class QueryService:
 
     def tables(self, done: Reply[tuple[TableEntry, ...]]) -> None:
         def found(facts: list[TableFacts], coverage: Coverage) -> None:
-            done(tuple(TableEntry(f.name, f.kind, f.columns, f.types) for f in facts))
+            done(tuple(table_entry(each) for each in facts))
 
         self._engine.catalog.ask(found)
 
     def publish(self, publication: Publication, control: FeedControl) -> Feed:
         return Publishing(publication, control, self._engine.overlay.publisher)
+
+
+def table_entry(facts: TableFacts) -> TableEntry:
+    keys = facts.key_columns[0] if len(facts.key_columns) == 1 else ()
+    rows, size_bytes = (facts.rows, facts.bytes) if facts.sized else (None, None)
+    return TableEntry(facts.name, facts.kind, facts.columns, facts.types, keys, rows, size_bytes, facts.nodes)
 
 
 def granted(wanted: WireLimits, most: Limits) -> Limits:

@@ -95,8 +95,13 @@ class TableEntry(Part, frozen=True):
     kind: Name = ""
     columns: Names = ()
     types: Names = ()
+    #: Of the partitioning key.
     keys: Names = ()
+    #: About how many there are, and how many bytes they take.
     rows: Count | None = None
+    bytes: Count | None = None
+    #: Nodes that have rows of it.
+    nodes: Count | None = None
 
 
 class QueryEntry(Part, frozen=True):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from pier_node.sources.reader import READ_BYTES, distinct, naming
+from pier_node.sources.sizes import lines_and_bytes
 
 
 class CsvReader:
@@ -24,6 +25,13 @@ class CsvReader:
     def schema(self) -> pa.Schema:
         with naming(self._path), self._open() as reader:
             return distinct(reader.schema)
+
+    def size(self) -> tuple[int, int] | None:
+        """About; what is packed cannot be told."""
+        if self._path.suffix in (".gz", ".bz2"):
+            return None
+        lines, size_bytes = lines_and_bytes(self._path)
+        return max(0, lines - 1), size_bytes
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         with naming(self._path), self._open() as reader:

@@ -88,6 +88,10 @@ class FirewallLog:
     def schema(self) -> pa.Schema:
         return FIREWALL_SCHEMA
 
+    def size(self) -> tuple[int, int]:
+        """About: a line is an event."""
+        return self._scans.size()
+
     def scan(self, keys: Batch | None) -> Iterator[Batch]:
         return self._scans.scan()
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pier_node.logs import FIREWALL_SCHEMA, Parser, Unparsed, detect
 from pier_node.logs.detect import DETECT_BYTES
 from pier_node.sources.rotation import DAMAGED, history, is_packed, open_log
+from pier_node.sources.sizes import lines_and_bytes
 from query.batch import Batch, from_arrow
 
 #: Read at once; parsed in some ten milliseconds.
@@ -66,6 +67,12 @@ class LogScans:
             if parser is not None:
                 yield self._batch(parser.finish())
                 self._count(parser)
+
+    def size(self) -> tuple[int, int]:
+        """About how many lines and bytes a scan would read; packed files count as they are."""
+        paths = (*(history(self._path) if self._options.history else ()), self._path)
+        sizes = [lines_and_bytes(path) for path in paths]
+        return sum(lines for lines, _ in sizes), sum(size_bytes for _, size_bytes in sizes)
 
     def _pieces(self, path: Path) -> Iterator[bytes]:
         """A file as long as it is now, though it may grow meanwhile."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from pier_node.sources.reader import READ_BYTES, distinct, naming
+from pier_node.sources.sizes import lines_and_bytes
 
 
 class NdjsonReader:
@@ -22,6 +23,9 @@ class NdjsonReader:
             return pa.schema([])
         with naming(self._path), self._open() as reader:
             return distinct(reader.schema)
+
+    def size(self) -> tuple[int, int]:
+        return lines_and_bytes(self._path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         if not self._path.stat().st_size:

@@ -11,6 +11,9 @@ import pyarrow.parquet
 
 from pier_node.sources.reader import READ_ROWS, ReadError, distinct, naming
 
+#: Files of a directory that are opened to count their rows.
+COUNTED_FILES = 8
+
 
 class ParquetReader:
     """A file or a directory."""
@@ -22,6 +25,17 @@ class ParquetReader:
         first = self._files()[0]
         with naming(first), pa.parquet.ParquetFile(first) as file:
             return distinct(file.schema_arrow)
+
+    def size(self) -> tuple[int, int]:
+        """Rows are counted in the first files and of the rest taken for as many a byte."""
+        files = self._files()
+        sizes = [each.stat().st_size for each in files]
+        rows = 0
+        for each in files[:COUNTED_FILES]:
+            with naming(each), pa.parquet.ParquetFile(each) as file:
+                rows += file.metadata.num_rows
+        counted_bytes = sum(sizes[:COUNTED_FILES])
+        return round(rows * sum(sizes) / max(1, counted_bytes)), sum(sizes)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         return self._batches(None)

@@ -50,6 +50,15 @@ class Reader(Protocol):
 
 
 @runtime_checkable
+class SizedReader(Protocol):
+    """A reader that can tell how large the table is without reading it."""
+
+    def size(self) -> tuple[int, int] | None:
+        """About how many rows, and bytes; None when it cannot be told. Raises ReadError."""
+        ...
+
+
+@runtime_checkable
 class ColumnReader(Protocol):
     """A reader that can leave columns unread."""
 

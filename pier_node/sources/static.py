@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pier_node.sources.reader import ColumnReader, Reader, ReadError
+from pier_node.sources.reader import ColumnReader, Reader, ReadError, SizedReader
 from query.batch import Batch, UnsupportedType, from_arrow
 from query.batch.types import canonical_type
 
@@ -46,6 +46,16 @@ class StaticTable:
             return pa.schema([(field.name, canonical_type(field.type)) for field in found])
         except (UnsupportedType, OSError) as error:
             raise ReadError(str(error)) from None
+
+    def size(self) -> tuple[int, int] | None:
+        """About how many rows and bytes; None when the reader cannot tell."""
+        if not isinstance(self._reader, SizedReader):
+            return None
+        try:
+            return self._reader.size()
+        except (ReadError, OSError) as error:
+            self._failed(error)
+            return None
 
     def scan(self, keys: Batch | None) -> Iterator[Batch]:
         return self._read(self._reader.batches)

@@ -48,6 +48,15 @@ class ColumnTable(Protocol):
         ...
 
 
+@runtime_checkable
+class SizedTable(Protocol):
+    """A local table that can tell how large it is without being read."""
+
+    def size(self) -> tuple[int, int] | None:
+        """About how many rows there are, and bytes; None when that cannot be told."""
+        ...
+
+
 class Tables(Protocol):
     """The node's own data sources, by table name."""
 

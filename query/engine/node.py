@@ -10,6 +10,7 @@ from query.aggregation.messages import AGGREGATION_MESSAGES
 from query.aggregation.service import Aggregations
 from query.dataflow.context import Tables
 from query.engine.catalog import Catalog
+from query.engine.describing import Describing, Holdings
 from query.engine.executor import RUNS_MAX, Executor
 from query.engine.messages import ENGINE_MESSAGES
 from query.engine.peers import PeerChannels
@@ -46,7 +47,9 @@ class EngineNode:
             **(services or {}),
         }
         self.executor = Executor(runtime, messenger, overlay.router, overlay.spread, provided, runs_max)
-        self.catalog = Catalog(overlay.spread, overlay.dht, tables)
+        holdings = Holdings(overlay.dht, tables)
+        self.catalog = Catalog(overlay.spread, overlay.dht, holdings)
+        self.describing = Describing(runtime, overlay.publisher, holdings, overlay.router.me.id)
         self.proxy = Proxy(
             runtime, messenger, overlay.router, overlay.spread, take_trees=self.executor.take_trees
         )

@@ -13,7 +13,7 @@ from pier_node.protocol.messages import Account
 from pier_node.service import Failure, Publication, PublicationResult, QueryRequest
 from query.batch import from_pydict
 from query.dataflow.budget import Limits
-from query.engine.catalog import TableFacts
+from query.engine.facts import TableFacts
 from tests.query.engine.cluster import Cluster
 
 

@@ -2,14 +2,15 @@
 
     compile_sql(text, query_id, time_s, tables)     text to a plan of opgraphs; raises UflError
     explain_sql(...)                                the same, as something to read
+    tables_named(text)                              the tables whose facts it should be given
 
 Three steps, each a module with one object: the sqlglot dialect `pier` reads the text (`dialect.py`), the binder says
 what it means (`binder.py`: algebra over columns with names of their own), lowering says how it is computed by many
 nodes (`lowering.py`). Nothing is guessed: a clause that is not understood is refused with its place in the text.
 """
 
-from ufl.sql.binder import TableInfo
-from ufl.sql.compiler import Compiled, compile_sql
+from ufl.sql.compiler import Compiled, compile_sql, tables_named
 from ufl.sql.explain import explain_sql
+from ufl.sql.tables import TableInfo
 
-__all__ = ["Compiled", "TableInfo", "compile_sql", "explain_sql"]
+__all__ = ["Compiled", "TableInfo", "compile_sql", "explain_sql", "tables_named"]

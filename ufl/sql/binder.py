@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
 from sqlglot import exp
 
 from query.plan import Expression, Field
@@ -38,6 +37,7 @@ from ufl.sql.relations import (
     walk,
 )
 from ufl.sql.scalars import translate
+from ufl.sql.tables import TableInfo
 
 #: Queries within queries, common table expressions included; each is planned by itself.
 NESTING_MAX = 32
@@ -45,15 +45,6 @@ NESTING_MAX = 32
 BLOCKS_MAX = 512
 #: Rows of a VALUES list.
 VALUES_ROWS_MAX = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class TableInfo:
-    """What is known of a table before running: columns with their types, where it lies, its partitioning key."""
-
-    columns: Mapping[str, pa.DataType | None]
-    kinds: tuple[str, ...] = ("source", "published")
-    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +200,7 @@ class Binder:
         match = match or next((each for each in self._tables if each.lower() == name.lower()), None)
         info = None if match is None else self._tables[match]
         known = None if info is None or not info.columns else info.columns
-        scan = Scan(match or name, *(() if info is None else (info.kinds, info.keys)))
+        scan = Scan(match or name, *(() if info is None else (info.kinds, info.keys, info)))
         if star and known is None:
             return Source(alias, scan, self.namer)
         return Source(alias, Project([], scan, {}), self.namer, known)

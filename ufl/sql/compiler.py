@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,11 +18,12 @@ from query.plan import Constant, Plan
 from query.plan_check import plan_problems
 from query.plan_hints import did_you_mean, quoted
 from ufl.errors import Source
-from ufl.sql.binder import Binder, TableInfo
+from ufl.sql.binder import Binder
 from ufl.sql.dialect import Continuous
 from ufl.sql.errors import Refused, located, misread, unsupported
 from ufl.sql.lowering import Lowering
 from ufl.sql.relations import Column, Relation, Values
+from ufl.sql.tables import TableInfo
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -64,6 +65,32 @@ def compile_sql(
         raise Source(text).error("the query is nested too deep", 0) from None
 
 
+def tables_named(text: str) -> Collection[str] | None:
+    """The tables that a text names; None when it is about all there are, nothing when it cannot be read."""
+    explained = _EXPLAIN.match(text)
+    try:
+        tree = _parsed(text if explained is None else text[explained.end() :])
+    except (ParseError, TokenError, Refused, RecursionError):
+        return ()
+    if isinstance(tree, exp.Show):
+        return None
+    queries = [(cte.alias.lower(), cte) for cte in tree.find_all(exp.CTE)]
+    names = {
+        table.name: None
+        for table in tree.find_all(exp.Table)
+        # A name given in WITH is a table only inside its own definition.
+        if all(name != table.name.lower() or _is_inside(table, cte) for name, cte in queries)
+    }
+    return [name for name in names if name]
+
+
+def _is_inside(node: exp.Expr, around: exp.Expr) -> bool:
+    parent = node.parent
+    while parent is not None and parent is not around:
+        parent = parent.parent
+    return parent is not None
+
+
 def _explained(
     text: str,
     start: int,
@@ -79,7 +106,7 @@ def _explained(
     inner = compile_sql(" " * start + text[start:], query_id, time_s, tables, params)
     rows = [(line,) for line in described(inner).splitlines()]
     lowering = Lowering(query_id)
-    relation = _texts(("plan",), rows)
+    relation = _rows(("plan",), rows)
     lowering.root(relation)
     return Compiled(lowering.builder.plan(), (), relation)
 
@@ -128,8 +155,8 @@ def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Rel
     if isinstance(tree, exp.Show):
         if tree.name.upper() != "TABLES":
             raise unsupported(f"SHOW {tree.name}", tree)
-        rows = [(name, "+".join(info.kinds), str(len(info.columns))) for name, info in (tables or {}).items()]
-        return _texts(("name", "kind", "columns"), rows)
+        names = ("name", "kind", "key", "nodes", "rows", "bytes", "columns")
+        return _rows(names, [_listed(name, info) for name, info in (tables or {}).items()])
     if isinstance(tree, exp.Describe):
         table = tree.this
         if not isinstance(table, exp.Table):
@@ -144,11 +171,20 @@ def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Rel
             (name, "" if kind is None else type_name(kind), "key" if name in known[match].keys else "")
             for name, kind in columns.items()
         ]
-        return _texts(("column_name", "column_type", "key"), described)
+        return _rows(("column_name", "column_type", "key"), described)
     return None
 
 
-def _texts(names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Relation:
-    return Values(
-        [Column(name, name) for name in names], [[Constant(cell, "string") for cell in row] for row in rows]
-    )
+def _listed(name: str, info: TableInfo) -> tuple[str | int | None, ...]:
+    kinds, keys = "+".join(info.kinds), ", ".join(info.keys)
+    return name, kinds, keys, info.nodes, info.rows, info.bytes, len(info.columns)
+
+
+def _rows(names: tuple[str, ...], rows: Sequence[Sequence[str | int | None]]) -> Relation:
+    return Values([Column(name, name) for name in names], [[_cell(cell) for cell in row] for row in rows])
+
+
+def _cell(value: str | int | None) -> Constant:
+    if value is None:
+        return Constant("", "null")
+    return Constant(str(value), "string" if isinstance(value, str) else "long")

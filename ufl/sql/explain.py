@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import ufl.printer
 from query.engine.stages import stages
 from query.plan import Array, Constant, Expression, Field, Operator, Opgraph, Plan, Setting, Table
-from ufl.sql.binder import TableInfo
 from ufl.sql.compiler import Compiled, Scalar, compile_sql
+from ufl.sql.tables import TableInfo
 
 #: Characters of a setting shown in a tree; the UFL has all of it.
 SHOWN_CHARS = 100

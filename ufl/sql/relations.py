@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from query.plan import Expression, Function
+from ufl.sql.tables import TableInfo
 
 INNER, LEFT, RIGHT, FULL, SEMI, ANTI = "inner", "left", "right", "full", "semi", "anti"
 
@@ -81,6 +82,8 @@ class Scan(Relation):
     places: tuple[str, ...] = ("source", "published")
     #: Columns by which published rows are placed, when known.
     keys: tuple[str, ...] = ()
+    #: All that the dictionary knows.
+    info: TableInfo | None = None
 
     @property
     def columns(self) -> list[Column]:

@@ -33,6 +33,9 @@ class MemoryTable:
     def schema(self) -> pa.Schema | None:
         return self.batches[0].schema if self.batches else None
 
+    def size(self) -> tuple[int, int]:
+        return sum(batch.num_rows for batch in self.batches), sum(batch.nbytes for batch in self.batches)
+
     def scan(self, keys: Batch | None) -> Iterator[Batch]:
         return iter(list(self.batches))
 
