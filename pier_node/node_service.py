@@ -12,17 +12,21 @@ import pyarrow as pa
 from pier_node.protocol.messages import QueryEntry, TableEntry
 from pier_node.service import (
     AnswerSink,
+    Description,
     EngineService,
     Failure,
     Feed,
     FeedControl,
+    LogState,
     NodeStatus,
     OverlayService,
     Publication,
+    PublicationResult,
     QueryHandle,
     QueryRequest,
     Reply,
     RingView,
+    Settlement,
 )
 
 NO_ENGINE = Failure("unavailable", "this node has no query engine", hint="ask a node that runs one")
@@ -40,6 +44,9 @@ class ComposedService:
 
     def ring(self, whole: bool, done: Reply[RingView]) -> None:
         self.overlay.ring(whole, done)
+
+    def doors(self, done: Reply[RingView]) -> None:
+        self.overlay.doors(done)
 
     def put(
         self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Reply[None]
@@ -66,6 +73,21 @@ class ComposedService:
 
     def publish(self, publication: Publication, control: FeedControl) -> Feed:
         return self.engine.publish(publication, control)
+
+    def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
+        self.engine.settle(settlement, done)
+
+    def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
+        self.engine.describe(request, done)
+
+    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+        self.engine.open_log(log, lease_s, request, done)
+
+    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None:
+        self.engine.log(log, action, offset, done)
+
+    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle:
+        return self.engine.read_log(log, start, end, sink)
 
 
 class NothingRuns:
@@ -105,4 +127,20 @@ class NoEngine:
 
     def publish(self, publication: Publication, control: FeedControl) -> Feed:
         control.fail(NO_ENGINE)
+        return NothingRuns()
+
+    def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
+        done(NO_ENGINE)
+
+    def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
+        done(NO_ENGINE)
+
+    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+        done(NO_ENGINE)
+
+    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None:
+        done(NO_ENGINE)
+
+    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle:
+        sink.fail(NO_ENGINE)
         return NothingRuns()

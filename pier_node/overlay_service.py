@@ -16,6 +16,8 @@ from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
 from overlay.ring import Arc, NodeRef, from_wire, to_wire
 from overlay.router import Neighbour, Owner, Router
+from overlay.spread.spread import Spread
+from pier_node.doors import Doors
 from pier_node.protocol.messages import NodeEntry, Scalar
 from pier_node.service import Failure, NodeStatus, Reply, RingView
 from runtime.api import Runtime
@@ -36,6 +38,7 @@ class OverlayFacts:
         dht: Dht,
         describe: Callable[[NodeStatus], NodeStatus],
         statistics: Callable[[], dict[str, Any]],
+        spread: Spread,
     ) -> None:
         """`describe` adds what the process knows to a status; `statistics` gives snapshots by name."""
         self._runtime = runtime
@@ -43,6 +46,7 @@ class OverlayFacts:
         self._dht = dht
         self._describe = describe
         self._statistics = statistics
+        self._doors = Doors(spread, router, lambda: describe(self._bare_status()).client_address)
 
     def status(self, done: Reply[NodeStatus]) -> None:
         figures: dict[str, Scalar] = {}
@@ -60,6 +64,13 @@ class OverlayFacts:
         else:
             others = sorted(self._router.neighbours(), key=_nearness)
             done(RingView((_entry(self._router.me, self._router.arc(), "me"), *map(_neighbour, others))))
+
+    def doors(self, done: Reply[RingView]) -> None:
+        self._doors.ask(done)
+
+    def _bare_status(self) -> NodeStatus:
+        me = self._router.me
+        return NodeStatus(me.id.hex(), me.address, self._router.joined, 0)
 
     def put(
         self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Reply[None]

@@ -69,12 +69,15 @@ def build_node(
             "transport": messenger.statistics(),
             "clients": server.statistics(),
             "sources": sources(),
+            "staging": queries.staging.statistics(),
+            "logs": {"kept": len(queries.logs), "expired": queries.logs.expired},
         }
 
-    facts = OverlayFacts(runtime, overlay.router, overlay.dht, describe, snapshots)
+    queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max)
+    facts = OverlayFacts(runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread)
     server = ClientServer(
         runtime,
-        ComposedService(facts, QueryService(runtime, engine, config.limits)),
+        ComposedService(facts, queries),
         credentials.node_id.hex(),
         server_options(config, credentials.token),
         journal,

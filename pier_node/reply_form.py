@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from pier_node.protocol import messages as m
-from pier_node.service import Failure, NodeStatus, PublicationResult, RingView
+from pier_node.protocol.arrow import schema_bytes
+from pier_node.service import Description, Failure, LogState, NodeStatus, PublicationResult, RingView
 from runtime.message import Message
 
 #: Of prose about a query, and of a name; well below what the messages allow.
@@ -52,6 +53,10 @@ def reply_message(request: int, result: object) -> Message:
             return m.RingIs(request, result.nodes[:ENTRIES_MAX], result.whole)
         case PublicationResult():
             return m.Published(request, result.rows, result.objects, result.refused, dict(result.dropped))
+        case Description(schema, divisible):
+            return m.Described(request, b"" if schema is None else schema_bytes(schema), divisible)
+        case LogState(first, after, ended):
+            return m.LogIs(request, first, after, clip(ended))
         case list():
             return m.ObjectsAre(request, tuple(result[:ENTRIES_MAX]))
     raise TypeError(f"a service answered with {type(result).__name__}")

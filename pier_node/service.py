@@ -35,7 +35,10 @@ from pier_node.protocol.messages import (
     Position,
     QueryEntry,
     Scalar,
+    Slice,
+    Stage,
     TableEntry,
+    Verdict,
 )
 
 T = TypeVar("T")
@@ -65,6 +68,35 @@ class QueryRequest:
     limits: Limits = field(default_factory=Limits)
     params: Mapping[str, Scalar] = field(default_factory=dict)
     client: str = ""
+    part: Slice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The rows a query would give, None when its columns are not known before it runs; and whether the answers of
+    parts of the ring together are its answer."""
+
+    schema: pa.Schema | None
+    divisible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The rows a result log holds, from `first` up to `next`; `ended` says why no more will come, if so."""
+
+    first: int
+    next: int
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What is to become of a load, by the tasks that count."""
+
+    load: str
+    table: str
+    verdict: Verdict
+    tasks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +125,14 @@ class RingView:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What a publishing client announces. The lifetime is the node's default when None, and capped."""
+    """What a publishing client announces. The lifetime is the node's default when None, and capped. Staged rows
+    wait for their load to be settled."""
 
     table: str
     keys: tuple[str, ...]
     lifetime_s: float | None = None
     client: str = ""
+    stage: Stage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +212,10 @@ class OverlayService(Protocol):
         """The node's neighbourhood or, with `whole`, every member in order of its id."""
         ...
 
+    def doors(self, done: Reply[RingView]) -> None:
+        """Every member, with the arc it owns and where clients reach it."""
+        ...
+
     def put(
         self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Reply[None]
     ) -> None: ...
@@ -203,6 +241,20 @@ class EngineService(Protocol):
     def tables(self, done: Reply[tuple[TableEntry, ...]]) -> None: ...
 
     def publish(self, publication: Publication, control: FeedControl) -> Feed: ...
+
+    def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
+        """Decides about rows that were staged here."""
+        ...
+
+    def describe(self, request: QueryRequest, done: Reply[Description]) -> None: ...
+
+    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+        """Runs a query into a log that is kept here, or finds the one of that name."""
+        ...
+
+    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None: ...
+
+    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle: ...
 
 
 class NodeService(OverlayService, EngineService, Protocol):

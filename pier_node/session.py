@@ -16,7 +16,7 @@ from pier_node.protocol import messages as m
 from pier_node.protocol import server as machine
 from pier_node.protocol.server import OPENING, BatchArrived, BecameReady, Gone, ServerLimits, ServerMachine
 from pier_node.reply_form import failure_message, queries_message, reply_message, tables_message
-from pier_node.service import Failure, NodeService, Publication, QueryRequest
+from pier_node.service import Failure, NodeService, Publication, QueryRequest, Settlement
 from pier_node.session_sinks import Answer, Publishing
 from runtime.api import Clock, Stream, Timer
 from runtime.message import Message
@@ -124,6 +124,9 @@ class Session:
         match event:
             case m.Ask():
                 self._ask(event)
+            case m.ReadLog(_, log, start, end):
+                reading = self._answers[request] = Answer(self, request)
+                reading.attach(self._service.read_log(log, start, end, reading))
             case BecameReady():
                 if answer := self._answers.get(request):
                     answer.became_ready()
@@ -134,7 +137,7 @@ class Session:
                     answer.taps(event.on, event.operators)
             case m.Publish():
                 feed = self._feeds[request] = Publishing(self, request)
-                asked = Publication(event.table, event.keys, event.lifetime_s, self.peer)
+                asked = Publication(event.table, event.keys, event.lifetime_s, self.peer, event.stage)
                 feed.attach(self._service.publish(asked, feed))
             case BatchArrived():
                 if publishing := self._feeds.get(request):
@@ -147,7 +150,7 @@ class Session:
 
     def _ask(self, event: m.Ask) -> None:
         answer = self._answers[event.request] = Answer(self, event.request)
-        asked = QueryRequest(event.text, event.language, event.limits, event.params, self.peer)
+        asked = QueryRequest(event.text, event.language, event.limits, event.params, self.peer, event.part)
         answer.attach(self._service.query(asked, answer))
 
     def _call(self, request: int, event: machine.Event) -> None:
@@ -161,6 +164,8 @@ class Session:
                 self._service.status(done)
             case m.Call(what="ring" | "whole-ring" as what):
                 self._service.ring(what == "whole-ring", done)
+            case m.Call(what="doors"):
+                self._service.doors(done)
             case m.Call(what="tables"):
                 self._service.tables(lambda result: self.finish(request, tables_message(request, result)))
             case m.Call(what="queries"):
@@ -173,6 +178,16 @@ class Session:
                 self._service.put(namespace, key, suffix, value, lifetime_s, done)
             case m.GetObjects():
                 self._service.get(event.namespace, event.key, done)
+            case m.Describe():
+                asked = QueryRequest(event.text, event.language, params=event.params, client=self.peer)
+                self._service.describe(asked, done)
+            case m.Settle(_, load, table, verdict, tasks):
+                self._service.settle(Settlement(load, table, verdict, tasks), done)
+            case m.OpenLog():
+                asked = QueryRequest(event.text, event.language, event.limits, event.params, self.peer)
+                self._service.open_log(event.log, event.lease_s, asked, done)
+            case m.LogCall(_, log, action, offset):
+                self._service.log(log, action, offset, done)
 
     def _cancel(self, request: int) -> None:
         if answer := self._answers.get(request):

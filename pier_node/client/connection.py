@@ -24,6 +24,7 @@ from pier_node.client.errors import ConnectFailed, ConnectionLost
 from pier_node.client.requests import WINDOW_BYTES, Answer, Call, Feed, Request
 from pier_node.protocol import client as protocol
 from pier_node.protocol import messages as m
+from pier_node.protocol.arrow import read_schema
 from pier_node.protocol.client import ClientMachine
 from pier_node.protocol.server import Gone
 from runtime.message import Message
@@ -128,13 +129,23 @@ class Connection:
         limits: m.Limits | None = None,
         params: Mapping[str, m.Scalar] | None = None,
         window_bytes: int = WINDOW_BYTES,
+        part: m.Slice | None = None,
     ) -> Answer:
-        """Starts a query; rows come as the answer is iterated. Bounded by `window_bytes` ahead of the reader."""
+        """Starts a query; rows come as the answer is iterated. Bounded by `window_bytes` ahead of the reader.
+        With `part`, only nodes of that part of the ring are asked."""
         self._require_open()
-        number = self.machine.ask(text, language, window_bytes, limits, params)
-        answer = Answer(self, number, window_bytes)
-        self._opened(answer)
-        return answer
+        return self._answer(
+            self.machine.ask(text, language, window_bytes, limits, params, part), window_bytes
+        )
+
+    async def describe(
+        self, text: str, language: m.Language = "sql", params: Mapping[str, m.Scalar] | None = None
+    ) -> tuple[pa.Schema | None, bool]:
+        """The columns a query would give, None when they are not known before it runs; and whether parts of the
+        ring can be asked one by one."""
+        self._require_open()
+        described = await self._call(m.Described, self.machine.describe(text, language, params))
+        return (read_schema(described.data) if described.data else None), described.divisible
 
     async def explain(self, text: str, language: m.Language = "sql") -> str:
         """How a query would run, as text."""
@@ -148,6 +159,33 @@ class Connection:
         """Cancels any query by its id."""
         await self._ask(m.Done, "cancel", query)
 
+    # ---- logs of results -----------------------------------------------------------------------------
+
+    async def open_log(
+        self,
+        log: str,
+        text: str,
+        language: m.Language = "sql",
+        *,
+        lease_s: float,
+        limits: m.Limits | None = None,
+        params: Mapping[str, m.Scalar] | None = None,
+    ) -> m.LogIs:
+        """Runs a query whose rows the node keeps, numbered, until they are released; finds the log if it is there.
+        It ends when nobody asks for it within the lease."""
+        self._require_open()
+        return await self._call(m.LogIs, self.machine.open_log(log, text, language, lease_s, limits, params))
+
+    async def log(self, log: str, action: m.LogAction = "look", offset: int = 0) -> m.LogIs:
+        """How a log stands; `release` lets its rows before `offset` go, `close` ends it."""
+        self._require_open()
+        return await self._call(m.LogIs, self.machine.log(log, action, offset))
+
+    def read_log(self, log: str, start: int, end: int, window_bytes: int = WINDOW_BYTES) -> Answer:
+        """Rows of a log, from `start` up to `end`."""
+        self._require_open()
+        return self._answer(self.machine.read_log(log, start, end, window_bytes), window_bytes)
+
     # ---- the node and its tables ---------------------------------------------------------------------
 
     async def status(self) -> m.StatusIs:
@@ -157,17 +195,34 @@ class Connection:
         """The node and its neighbours or, with `whole`, every node in order of its id."""
         return await self._ask(m.RingIs, "whole-ring" if whole else "ring")
 
+    async def doors(self) -> m.RingIs:
+        """Every node with the arc it owns and where clients reach it, in order of its id."""
+        return await self._ask(m.RingIs, "doors")
+
     async def tables(self) -> tuple[m.TableEntry, ...]:
         return (await self._ask(m.TablesAre, "tables")).tables
 
     # ---- data in -------------------------------------------------------------------------------------
 
-    def feed(self, table: str, keys: Iterable[str], lifetime_s: float | None = None) -> Feed:
-        """Starts a publication to send batches to by hand; see `publish`."""
+    def feed(
+        self,
+        table: str,
+        keys: Iterable[str],
+        lifetime_s: float | None = None,
+        stage: m.Stage | None = None,
+    ) -> Feed:
+        """Starts a publication to send batches to by hand; see `publish`. Staged rows wait for `settle`."""
         self._require_open()
-        feed = Feed(self, self.machine.publish(table, keys, lifetime_s), table)
+        feed = Feed(self, self.machine.publish(table, keys, lifetime_s, stage), table)
         self._opened(feed)
         return feed
+
+    async def settle(
+        self, load: str, table: str, verdict: m.Verdict, tasks: Iterable[str] = ()
+    ) -> m.Published:
+        """Decides about rows of a load that were staged at this node, or published by it."""
+        self._require_open()
+        return await self._call(m.Published, self.machine.settle(load, table, verdict, tasks))
 
     async def publish(
         self,
@@ -202,6 +257,11 @@ class Connection:
     def _require_open(self) -> None:
         if self._gone is not None:
             raise ConnectionLost(self._gone)
+
+    def _answer(self, number: int, window_bytes: int) -> Answer:
+        answer = Answer(self, number, window_bytes)
+        self._opened(answer)
+        return answer
 
     def _opened(self, request: Request) -> None:
         self._requests[request.number] = request

@@ -139,6 +139,20 @@ async def _next(events: AsyncIterator[Any]) -> Any:
     return await anext(events, _END)
 
 
+class Feed:
+    """A publication; see the asynchronous `Feed`."""
+
+    def __init__(self, portal: _Portal, feed: requests.Feed) -> None:
+        self._portal = portal
+        self._feed = feed
+
+    def send(self, batch: pa.RecordBatch) -> None:
+        self._portal.run(self._feed.send, batch)
+
+    def finish(self) -> m.Published:
+        return self._portal.run(self._feed.finish)
+
+
 class Connection:
     """A node to talk to; see the asynchronous `Connection` for each method."""
 
@@ -154,11 +168,42 @@ class Connection:
         limits: m.Limits | None = None,
         params: Mapping[str, m.Scalar] | None = None,
         window_bytes: int = WINDOW_BYTES,
+        part: m.Slice | None = None,
     ) -> Answer:
         def ask() -> requests.Answer:
-            return self._conn.query(text, language, limits=limits, params=params, window_bytes=window_bytes)
+            return self._conn.query(
+                text, language, limits=limits, params=params, window_bytes=window_bytes, part=part
+            )
 
         return Answer(self._portal, self._portal.run_sync(ask))
+
+    def describe(
+        self, text: str, language: m.Language = "sql", params: Mapping[str, m.Scalar] | None = None
+    ) -> tuple[pa.Schema | None, bool]:
+        return self._portal.run(self._conn.describe, text, language, params)
+
+    def open_log(
+        self,
+        log: str,
+        text: str,
+        language: m.Language = "sql",
+        *,
+        lease_s: float,
+        limits: m.Limits | None = None,
+        params: Mapping[str, m.Scalar] | None = None,
+    ) -> m.LogIs:
+        async def open_log() -> m.LogIs:
+            return await self._conn.open_log(
+                log, text, language, lease_s=lease_s, limits=limits, params=params
+            )
+
+        return self._portal.run(open_log)
+
+    def log(self, log: str, action: m.LogAction = "look", offset: int = 0) -> m.LogIs:
+        return self._portal.run(self._conn.log, log, action, offset)
+
+    def read_log(self, log: str, start: int, end: int, window_bytes: int = WINDOW_BYTES) -> Answer:
+        return Answer(self._portal, self._portal.run_sync(self._conn.read_log, log, start, end, window_bytes))
 
     def explain(self, text: str, language: m.Language = "sql") -> str:
         return self._portal.run(self._conn.explain, text, language)
@@ -178,6 +223,9 @@ class Connection:
 
         return self._portal.run(ring)
 
+    def doors(self) -> m.RingIs:
+        return self._portal.run(self._conn.doors)
+
     def tables(self) -> tuple[m.TableEntry, ...]:
         return self._portal.run(self._conn.tables)
 
@@ -188,10 +236,22 @@ class Connection:
         keys: Iterable[str],
         lifetime_s: float | None = None,
     ) -> m.Published:
-        feed = self._portal.run_sync(self._conn.feed, table, keys, lifetime_s)
+        feed = self.feed(table, keys, lifetime_s)
         for batch in batches:
-            self._portal.run(feed.send, batch)
-        return self._portal.run(feed.finish)
+            feed.send(batch)
+        return feed.finish()
+
+    def feed(
+        self,
+        table: str,
+        keys: Iterable[str],
+        lifetime_s: float | None = None,
+        stage: m.Stage | None = None,
+    ) -> Feed:
+        return Feed(self._portal, self._portal.run_sync(self._conn.feed, table, keys, lifetime_s, stage))
+
+    def settle(self, load: str, table: str, verdict: m.Verdict, tasks: Iterable[str] = ()) -> m.Published:
+        return self._portal.run(self._conn.settle, load, table, verdict, tasks)
 
     def put(self, namespace: str, key: str, value: bytes, *, suffix: str = "", lifetime_s: float) -> None:
         async def put() -> None:

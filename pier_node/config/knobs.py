@@ -61,6 +61,9 @@ class ClientSection:
     connection_backlog_bytes_max: int = 16 << 20
     #: Bytes a publishing client may have on its way. More hides latency, less holds less memory.
     feed_credit_bytes: int = 4 << 20
+    #: Rows of loads that wait to be settled (docs/spark.md), all clients together. A load needs room for its rows
+    #: on the nodes it goes to.
+    staged_bytes_max: int = 256 << 20
     #: How long an answer waits for its reader before it is given up. Long enough for a person with a pager.
     reader_stall_s: float = 600.0
     #: A connection that has not introduced itself by then is closed: what stops a flood of idle ones.

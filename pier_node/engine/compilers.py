@@ -10,10 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import pyarrow as pa
+
 import ufl
 from pier_node.protocol.messages import Position, Scalar
-from pier_node.service import Failure
+from pier_node.service import Description, Failure
 from query.dataflow.check import operator_problems
+from query.engine.stages import is_divisible
 from query.plan import Plan
 from ufl.sql import TableInfo, compile_sql, explain_sql, tables_named
 
@@ -39,6 +42,7 @@ class Language:
     explain: Callable[[Text], str]
     #: The tables that a text names, of which it matters what is known; None when it is about all there are.
     tables: Callable[[str], Collection[str] | None]
+    describe: Callable[[Text], Description]
 
 
 def _compile_ufl(text: Text) -> Plan:
@@ -56,9 +60,22 @@ def _explain_sql(text: Text) -> str:
     return explain_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
 
 
+def _describe_sql(text: Text) -> Description:
+    compiled = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
+    columns = compiled.relation.columns
+    known = not compiled.relation.open and all(column.kind is not None for column in columns)
+    schema = pa.schema([(column.label, column.kind) for column in columns]) if known else None
+    return Description(schema, is_divisible(compiled.plan))
+
+
 LANGUAGES: dict[str, Language] = {
-    "ufl": Language(_compile_ufl, lambda text: ufl.unparse(_compile_ufl(text)), lambda text: ()),
-    "sql": Language(_compile_sql, _explain_sql, tables_named),
+    "ufl": Language(
+        _compile_ufl,
+        lambda text: ufl.unparse(_compile_ufl(text)),
+        lambda text: (),
+        lambda text: Description(None, is_divisible(_compile_ufl(text))),
+    ),
+    "sql": Language(_compile_sql, _explain_sql, tables_named, _describe_sql),
 }
 
 
@@ -68,6 +85,10 @@ def compiled(language: Language, text: Text) -> Plan | Failure:
 
 def explained(language: Language, text: Text) -> str | Failure:
     return _or_failure(lambda: language.explain(text))
+
+
+def described(language: Language, text: Text) -> Description | Failure:
+    return _or_failure(lambda: language.describe(text))
 
 
 def _or_failure(make: Callable[[], T]) -> T | Failure:

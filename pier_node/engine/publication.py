@@ -46,17 +46,9 @@ class Publishing:
     def batch(self, batch: pa.RecordBatch, size_bytes: int) -> None:
         if self._over:
             return
-        try:
-            rows = from_arrow(self._publication.table, batch)
-        except (UnsupportedType, pa.ArrowInvalid) as error:
-            self._fail(Failure("refused", f"rows cannot be published: {error}"))
-            return
-        missing = [key for key in self._publication.keys if key not in rows.schema.names]
-        if missing:
-            known = ", ".join(rows.schema.names)
-            self._fail(
-                Failure("refused", f"no key column {missing[0]!r} in the rows", hint=f"there is {known}")
-            )
+        rows = rows_of(self._publication, batch)
+        if isinstance(rows, Failure):
+            self._fail(rows)
             return
         puts, counts = self._puts(rows)
         self._describe(rows)
@@ -88,14 +80,8 @@ class Publishing:
             return
         self._described = rows.schema
         table, keys = self._publication.table, self._publication.keys
-        types = [type_name(kind) for kind in rows.schema.types]
-        value = publisher_entry(table, rows.schema.names, types, keys)
-        suffix = hashlib.blake2b(value, digest_size=12).hexdigest()
-        name = Name(DICTIONARY, dictionary_key(table), suffix)
-        self._publisher.publish(
-            [PutObject(name, value, ENTRY_LIFETIMES * self._lifetime_s, copies=COPIES)],
-            lambda codes: None,
-        )
+        entry = dictionary_put(table, keys, rows.schema, self._lifetime_s)
+        self._publisher.publish([entry], lambda codes: None)
 
     def _stored(self, counts: list[int], size_bytes: int) -> Callable[[list[Code]], None]:
         def stored(codes: list[Code]) -> None:
@@ -121,3 +107,26 @@ class Publishing:
     def _fail(self, failure: Failure) -> None:
         self._over = True
         self._control.fail(failure)
+
+
+def rows_of(publication: Publication, batch: pa.RecordBatch) -> Batch | Failure:
+    """A client's rows as batches are here, with all columns of the key; or why they cannot be published."""
+    try:
+        rows = from_arrow(publication.table, batch)
+    except (UnsupportedType, pa.ArrowInvalid) as error:
+        return Failure("refused", f"rows cannot be published: {error}")
+    missing = [key for key in publication.keys if key not in rows.schema.names]
+    if missing or not publication.keys:
+        known = ", ".join(rows.schema.names)
+        what = f"no key column {missing[0]!r} in the rows" if missing else "no key column is named"
+        return Failure("refused", what, hint=f"there is {known}")
+    return rows
+
+
+def dictionary_put(table: str, keys: tuple[str, ...], schema: pa.Schema, lifetime_s: float) -> PutObject:
+    """What the ring's dictionary is told of a table."""
+    types = [type_name(kind) for kind in schema.types]
+    value = publisher_entry(table, schema.names, types, keys)
+    suffix = hashlib.blake2b(value, digest_size=12).hexdigest()
+    name = Name(DICTIONARY, dictionary_key(table), suffix)
+    return PutObject(name, value, ENTRY_LIFETIMES * lifetime_s, copies=COPIES)

@@ -5,28 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
+from overlay.ring import ID_BYTES, WireArc
 from overlay.spread.account import Account as Coverage
 from pier_node.engine.asking import Asked
-from pier_node.engine.compilers import LANGUAGES, Language, Text, compiled, explained
+from pier_node.engine.compilers import LANGUAGES, Language, Text, compiled, described, explained
 from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.publication import Publishing
+from pier_node.engine.result_log import ResultLogs
+from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
 from pier_node.protocol.messages import Limits as WireLimits
-from pier_node.protocol.messages import QueryEntry, TableEntry
+from pier_node.protocol.messages import QueryEntry, Slice, TableEntry
 from pier_node.service import (
     AnswerSink,
+    Description,
     Failure,
     Feed,
     FeedControl,
+    LogState,
     Publication,
+    PublicationResult,
     QueryHandle,
     QueryRequest,
     Reply,
+    Settlement,
 )
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
 from query.engine.proxy import ProxyQuery, TooManyQueries
 from query.engine.run import Run
+from query.engine.stages import is_divisible
 from query.plan import Plan
 from runtime.api import Runtime
 
@@ -41,7 +49,13 @@ TEXT_SHOWN_CHARS = 200
 class QueryService:
     """The engine half of a node's service."""
 
-    def __init__(self, runtime: Runtime, engine: EngineNode, limits: Limits) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        engine: EngineNode,
+        limits: Limits,
+        staged_bytes_max: int = STAGED_BYTES_MAX,
+    ) -> None:
         """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for."""
         self._runtime = runtime
         self._engine = engine
@@ -49,6 +63,8 @@ class QueryService:
         self._rng = runtime.rng("query-service")
         self._asked: dict[str, Asked] = {}
         self._dictionary = Dictionary(runtime, engine.catalog)
+        self.staging = Staging(runtime, engine.overlay.publisher, staged_bytes_max)
+        self.logs = ResultLogs(runtime, self.query)
 
     # -- queries
 
@@ -64,6 +80,9 @@ class QueryService:
 
     def explain(self, request: QueryRequest, done: Reply[str]) -> None:
         self._read(request, explained, done)
+
+    def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
+        self._read(request, described, done)
 
     def _read(
         self,
@@ -117,7 +136,11 @@ class QueryService:
             asked.fail(plan)
             return
         try:
-            query = self._engine.proxy.submit(plan, limits, asked)
+            part = part_of(asked.request.part, plan)
+            query = self._engine.proxy.submit(plan, limits, asked, part=part)
+        except ValueError as error:
+            asked.fail(Failure("refused", str(error)))
+            return
         except TooManyQueries as error:
             asked.fail(Failure("limit", str(error)))
             return
@@ -165,7 +188,37 @@ class QueryService:
         self._engine.catalog.ask(found)
 
     def publish(self, publication: Publication, control: FeedControl) -> Feed:
+        if publication.stage is not None:
+            return self.staging.feed(publication, publication.stage, control)
         return Publishing(publication, control, self._engine.overlay.publisher)
+
+    def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
+        self.staging.settle(settlement, done)
+
+    # -- logs of results
+
+    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+        self.logs.open(log, lease_s, request, done)
+
+    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None:
+        self.logs.call(log, action, offset, done)
+
+    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle:
+        return self.logs.read(log, start, end, sink)
+
+
+def part_of(part: Slice | None, plan: Plan) -> WireArc | None:
+    """The part of the ring to ask; raises ValueError when it is none, or the query cannot be divided."""
+    if part is None:
+        return None
+    if not is_divisible(plan):
+        raise ValueError(
+            "rows of this query meet between nodes: parts of the ring cannot be asked one by one"
+        )
+    start, end = bytes.fromhex(part.start), bytes.fromhex(part.end)
+    if len(start) != ID_BYTES or len(end) != ID_BYTES:
+        raise ValueError(f"a part of the ring lies between two ids of {ID_BYTES} bytes in hex")
+    return WireArc(start, end)
 
 
 def table_entry(facts: TableFacts) -> TableEntry:

@@ -109,9 +109,45 @@ class ClientMachine:
         credit_bytes: int,
         limits: m.Limits | None = None,
         params: Mapping[str, m.Scalar] | None = None,
+        part: m.Slice | None = None,
     ) -> int:
-        request = self._open(_Request(into=InFlow(self._last_request + 1, credit_bytes)))
-        self._send(m.Ask(request, text, language, credit_bytes, limits or m.Limits(), dict(params or {})))
+        request = self._answered(credit_bytes)
+        filled = dict(params or {})
+        self._send(m.Ask(request, text, language, credit_bytes, limits or m.Limits(), filled, part))
+        return request
+
+    def describe(self, text: str, language: m.Language, params: Mapping[str, m.Scalar] | None = None) -> int:
+        request = self._open(_Request())
+        self._send(m.Describe(request, text, language, dict(params or {})))
+        return request
+
+    def settle(self, load: str, table: str, verdict: m.Verdict, tasks: Iterable[str] = ()) -> int:
+        request = self._open(_Request())
+        self._send(m.Settle(request, load, table, verdict, tuple(tasks)))
+        return request
+
+    def open_log(
+        self,
+        log: str,
+        text: str,
+        language: m.Language,
+        lease_s: float,
+        limits: m.Limits | None = None,
+        params: Mapping[str, m.Scalar] | None = None,
+    ) -> int:
+        request = self._open(_Request())
+        filled = dict(params or {})
+        self._send(m.OpenLog(request, log, text, language, lease_s, limits or m.Limits(), filled))
+        return request
+
+    def log(self, log: str, action: m.LogAction, offset: int = 0) -> int:
+        request = self._open(_Request())
+        self._send(m.LogCall(request, log, action, offset))
+        return request
+
+    def read_log(self, log: str, start: int, end: int, credit_bytes: int) -> int:
+        request = self._answered(credit_bytes)
+        self._send(m.ReadLog(request, log, start, end, credit_bytes))
         return request
 
     def explain(self, text: str, language: m.Language) -> int:
@@ -134,9 +170,11 @@ class ClientMachine:
         self._send(m.GetObjects(request, namespace, key))
         return request
 
-    def publish(self, table: str, keys: Iterable[str], lifetime_s: float | None) -> int:
+    def publish(
+        self, table: str, keys: Iterable[str], lifetime_s: float | None, stage: m.Stage | None = None
+    ) -> int:
         request = self._open(_Request(out=OutFlow(self._last_request + 1, 0, _FEED_BACKLOG_BYTES)))
-        self._send(m.Publish(request, table, tuple(keys), lifetime_s))
+        self._send(m.Publish(request, table, tuple(keys), lifetime_s, stage))
         return request
 
     def is_ready(self, request: int) -> bool:
@@ -228,6 +266,10 @@ class ClientMachine:
         raise RemoteProtocolError(f"{type(message).__name__} does not fit request {request}")
 
     # ---- inside --------------------------------------------------------------------------------------
+
+    def _answered(self, credit_bytes: int) -> int:
+        """Opens a request that is answered with rows."""
+        return self._open(_Request(into=InFlow(self._last_request + 1, credit_bytes)))
 
     def _open(self, request: _Request) -> int:
         if self.state is not State.OPEN:

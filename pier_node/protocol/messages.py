@@ -36,7 +36,11 @@ Scalar: TypeAlias = bool | int | float | str | None
 Figures: TypeAlias = Annotated[dict[Name, Scalar], Meta(max_length=NAMES_MAX)]
 Counts: TypeAlias = Annotated[dict[Name, Count], Meta(max_length=NAMES_MAX)]
 Language: TypeAlias = Literal["ufl", "sql"]
-Question: TypeAlias = Literal["status", "ring", "whole-ring", "tables", "queries", "cancel"]
+Question: TypeAlias = Literal["status", "ring", "whole-ring", "doors", "tables", "queries", "cancel"]
+#: What becomes of a load: its staged rows are looked for, published or let go; a published load is taken back; rows
+#: of other loads of its table are taken back.
+Verdict: TypeAlias = Literal["check", "commit", "abort", "withdraw", "clear"]
+LogAction: TypeAlias = Literal["look", "release", "close"]
 
 # ---- parts -------------------------------------------------------------------------------------------
 
@@ -86,6 +90,8 @@ class NodeEntry(Part, frozen=True):
     rtt_s: Seconds | None = None
     arc_start: Name = ""
     arc_end: Name = ""
+    #: Where clients reach it, when that was asked for.
+    client: Name = ""
 
 
 class TableEntry(Part, frozen=True):
@@ -115,6 +121,26 @@ class QueryEntry(Part, frozen=True):
     age_s: Seconds = 0.0
     rows: Count = 0
     state: Name = "running"
+
+
+class Slice(Part, frozen=True):
+    """Nodes whose ids lie from start up to end, clockwise, in hex: a part of the ring to ask."""
+
+    start: Name
+    end: Name
+
+
+class Stage(Part, frozen=True):
+    """Rows of a publication are held back until their load is settled. A task is one attempt at one part of the load;
+    settling names the tasks that count. What nobody settles within the lease is let go.
+
+    A repeatable load is named by its rows' origin: given again, it replaces itself."""
+
+    load: Name
+    task: Name
+    lease_s: Seconds
+    copies: Annotated[int, Meta(ge=0, le=16)] = 0
+    repeatable: bool = False
 
 
 # ---- both ways ---------------------------------------------------------------------------------------
@@ -180,6 +206,8 @@ class Ask(Message, frozen=True, tag=21):
     credit_bytes: Bytes
     limits: Limits = Limits()
     params: Figures = {}
+    #: Only these nodes are asked, where a query can be divided so (`Described.divisible`).
+    part: Slice | None = None
 
 
 class Explain(Message, frozen=True, tag=22):
@@ -217,6 +245,7 @@ class Publish(Message, frozen=True, tag=26):
     table: Name
     keys: Names
     lifetime_s: Seconds | None = None
+    stage: Stage | None = None
 
 
 class PublishEnd(Message, frozen=True, tag=27):
@@ -240,6 +269,57 @@ class GetObjects(Message, frozen=True, tag=29):
     request: RequestId
     namespace: Name
     key: Name
+
+
+class Describe(Message, frozen=True, tag=30):
+    """What rows a query would give, without running it."""
+
+    request: RequestId
+    text: QueryText
+    language: Language
+    params: Figures = {}
+
+
+class Settle(Message, frozen=True, tag=31):
+    """Decides about a load at this node; `tasks` are those that count. Answered by Published."""
+
+    request: RequestId
+    load: Name
+    table: Name
+    verdict: Verdict
+    tasks: Annotated[tuple[Name, ...], Meta(max_length=LISTED_MAX)] = ()
+
+
+class OpenLog(Message, frozen=True, tag=32):
+    """Runs a query whose rows are kept in a log at the node, numbered from 0, until they are released; of the same
+    name, the log that is there. It ends when nobody asked for it within the lease."""
+
+    request: RequestId
+    log: Name
+    text: QueryText
+    language: Language
+    lease_s: Seconds
+    limits: Limits = Limits()
+    params: Figures = {}
+
+
+class LogCall(Message, frozen=True, tag=33):
+    """Asks how a log stands; releases its rows before `offset`, or ends it."""
+
+    request: RequestId
+    log: Name
+    action: LogAction
+    offset: Count = 0
+
+
+class ReadLog(Message, frozen=True, tag=34):
+    """Rows of a log from `start` up to `end`; read as often as wanted until they are released."""
+
+    request: RequestId
+    log: Name
+    start: Count
+    end: Count
+    credit_bytes: Bytes
 
 
 # ---- node to client ----------------------------------------------------------------------------------
@@ -356,10 +436,34 @@ class ObjectsAre(Message, frozen=True, tag=52):
     objects: Annotated[tuple[tuple[Name, bytes], ...], Meta(max_length=LISTED_MAX)]
 
 
+class Described(Message, frozen=True, tag=53):
+    """The columns of a query's rows as an Arrow schema message, empty when they are not known before it runs.
+    Divisible: asked of parts of the ring, the parts' answers together are the answer."""
+
+    request: RequestId
+    data: Annotated[bytes, Meta(max_length=1 << 20)]
+    divisible: bool
+
+
+class LogIs(Message, frozen=True, tag=54):
+    """The rows a log holds: from `first` up to `next`. `ended` says why no more will come, if so."""
+
+    request: RequestId
+    first: Count
+    next: Count
+    ended: Prose = ""
+
+
 BOTH = (Grant, Schema, Rows, Ping, Pong, Bye)
-FROM_CLIENT = (Hello, Ask, Explain, Cancel, Taps, Call, Publish, PublishEnd, PutObject, GetObjects)
+FROM_CLIENT = (
+    Hello, Ask, Explain, Cancel, Taps, Call, Publish, PublishEnd, PutObject, GetObjects,
+    Describe, Settle, OpenLog, LogCall, ReadLog,
+)  # fmt: skip
 #: What a node may answer to a request and so end it; AccountIs only when it is final.
-CLOSING = (AccountIs, Failed, StatusIs, RingIs, TablesAre, QueriesAre, Published, Explained, Done, ObjectsAre)
+CLOSING = (
+    AccountIs, Failed, StatusIs, RingIs, TablesAre, QueriesAre, Published, Explained, Done, ObjectsAre,
+    Described, LogIs,
+)  # fmt: skip
 FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
 
 #: What each end understands: a message from the wrong side does not decode.

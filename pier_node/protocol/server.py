@@ -6,8 +6,8 @@ Within OPEN each request is one of three kinds, made by its first message and en
 of ours (`messages.CLOSING`):
 
     request   made by                             may receive                     we send before closing
-    CALL      Call Explain PutObject GetObjects   Cancel                          nothing
-    ANSWER    Ask                                 Grant Cancel Taps               Schema Rows Progress Tapped
+    CALL      `_CALLS`                            Cancel                          nothing
+    ANSWER    Ask ReadLog                         Grant Cancel Taps               Schema Rows Progress Tapped
     FEED      Publish                             Schema Rows PublishEnd Cancel   Grant
 
 Messages for a request that has ended are dropped and counted: they crossed our closing message on the way.
@@ -72,7 +72,7 @@ class Gone:
 
 Event: TypeAlias = (
     m.Ask | m.Explain | m.Cancel | m.Taps | m.Call | m.Publish | m.PublishEnd | m.PutObject | m.GetObjects
-    | BatchArrived | BecameReady | Gone
+    | m.Describe | m.Settle | m.OpenLog | m.LogCall | m.ReadLog | BatchArrived | BecameReady | Gone
 )  # fmt: skip
 
 
@@ -90,8 +90,8 @@ class _Request:
 
 
 #: What begins a request.
-OPENING = (m.Ask, m.Explain, m.Call, m.Publish, m.PutObject, m.GetObjects)
-_CALLS = (m.Explain, m.Call, m.PutObject, m.GetObjects)
+_CALLS = (m.Explain, m.Call, m.PutObject, m.GetObjects, m.Describe, m.Settle, m.OpenLog, m.LogCall)
+OPENING = (m.Ask, m.ReadLog, m.Publish, *_CALLS)
 
 
 class ServerMachine:
@@ -307,7 +307,7 @@ class ServerMachine:
             )
             return ()
         known = self._requests[request] = _Request()
-        if isinstance(message, m.Ask):
+        if isinstance(message, m.Ask | m.ReadLog):
             credit = min(message.credit_bytes, self.limits.credit_bytes_max)
             known.out = OutFlow(request, credit, self.limits.backlog_bytes_max)
             known.out.held = not self._writable

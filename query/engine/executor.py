@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from overlay.ring import NodeRef, routing_id
+from overlay.ring import Arc, NodeRef, from_wire, routing_id
 from overlay.router import Router
 from overlay.spread.branch import Branch, Ended, Event
 from overlay.spread.spread import Spread
@@ -173,7 +173,12 @@ class Executor:
 
     def _is_meant_for_me(self, opgraph: Opgraph, spec: QuerySpec) -> bool:
         """An opgraph with `at = asker` runs on the node that was asked, one with `rid` on the owner of that key in
-        its namespace, any other on every node."""
+        its namespace, any other on every node, or on those of the part of the ring that was asked."""
+        part = spec.part
+        if part is not None and not Arc(from_wire(part.start), from_wire(part.end)).contains(
+            from_wire(self.me.id)
+        ):
+            return False
         if opgraph.settings.get("at") == "asker":
             return spec.proxy == self.me
         key = target_of(opgraph)

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from overlay.ring import MASK, SPACE, WHOLE, Arc, from_wire
+from overlay.ring import MASK, SPACE, WHOLE, Arc, WireArc, from_wire
 from overlay.router import Router
 from overlay.spread.account import Account as Coverage
 from overlay.spread.spread import Spread
@@ -83,7 +83,7 @@ class ProxyQuery:
         self.ended = False
         self._proxy = proxy
         self._stages = stages(spec.plan)
-        self._arc = _arc_of(spec.plan)
+        self._arc = _arc_of(spec)
         self._first: Coverage | None = None
         self._errors: dict[str, None] = {}
         self._wave = 0
@@ -283,8 +283,11 @@ class Proxy:
         messenger.on(ResultBatch, self._result)
         messenger.on(Remark, self._remark)
 
-    def submit(self, plan: Plan, limits: Limits, sink: Sink, complain: bool = False) -> ProxyQuery:
-        """Starts a query whose plan has been checked. Raises TooManyQueries."""
+    def submit(
+        self, plan: Plan, limits: Limits, sink: Sink, complain: bool = False, part: WireArc | None = None
+    ) -> ProxyQuery:
+        """Starts a query whose plan has been checked, on a part of the ring if it is divisible. Raises
+        TooManyQueries."""
         if len(self.queries) >= QUERIES_MAX:
             raise TooManyQueries(f"limit {QUERIES_MAX} queries at once on this node reached")
         spec = QuerySpec(
@@ -297,6 +300,7 @@ class Proxy:
                 WINDOW_LEAST_BYTES, min(WINDOW_MOST_BYTES, self.window_total_bytes // self._nodes())
             ),
             complain=complain,
+            part=part,
         )
         query = self.queries[spec.id] = ProxyQuery(self, spec, sink)
         query.start()
@@ -344,8 +348,11 @@ class Proxy:
             query.sink.remark(remark)
 
 
-def _arc_of(plan: Plan) -> Arc:
-    """Where a query goes: to the owner of one key when all its opgraphs are meant for it, else to every node."""
-    keys = {target_of(opgraph) for opgraph in plan.opgraphs}
+def _arc_of(spec: QuerySpec) -> Arc:
+    """Where a query goes: to the owner of one key when all its opgraphs are meant for it, else to every node, or
+    those of the part of the ring that was asked for."""
+    if spec.part is not None:
+        return Arc(from_wire(spec.part.start), from_wire(spec.part.end))
+    keys = {target_of(opgraph) for opgraph in spec.plan.opgraphs}
     key = keys.pop()
     return WHOLE if keys or key is None else Arc(key, (key + 1) & MASK)

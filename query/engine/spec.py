@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.ring import NodeRef
+from overlay.ring import NodeRef, WireArc
 from query.dataflow.budget import Limits
 from query.plan import Plan
 from runtime.message import WireAddress
@@ -43,6 +43,8 @@ class QuerySpec(msgspec.Struct, frozen=True, array_like=True):
     #: Nodes that hold partition groups of this query, and for each group which of them does.
     owners: Annotated[tuple[WireAddress, ...], msgspec.Meta(max_length=GROUPS_MAX)] = ()
     group_owner: Annotated[tuple[int, ...], msgspec.Meta(max_length=GROUPS_MAX)] = ()
+    #: Only nodes whose ids lie here take part, of a plan that can be divided so.
+    part: WireArc | None = None
 
 
 class StageCall(msgspec.Struct, frozen=True, array_like=True):

@@ -166,3 +166,13 @@ def _is_last(namespace: str, later: list[Stage]) -> bool:
 def _namespaces(opgraph: Opgraph, kind: Callable[[Operator], bool]) -> dict[str, None]:
     found = (namespace_of(operator) for operator in opgraph.operators if kind(operator))
     return {namespace: None for namespace in found if namespace is not None}
+
+
+def is_divisible(plan: Plan) -> bool:
+    """Whether every node's rows go straight into the answer, so that parts of the ring can be asked one by one."""
+    return not any(
+        "at" in opgraph.settings
+        or "rid" in opgraph.settings
+        or any(_is_put(operator) for operator in opgraph.operators)
+        for opgraph in plan.opgraphs
+    )

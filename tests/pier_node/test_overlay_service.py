@@ -32,6 +32,9 @@ class Circle:
         number = key * self.count // SPACE
         done(None if number == self.silent else Owner(self.ref(number), self.arc_of(number)))
 
+    def on_arrival(self, topic: str, handler: Callable[[Any], None]) -> None:
+        """The circle stands for the spread, too; nobody asks for doors here."""
+
     def neighbours(self) -> list[Neighbour]:
         return [
             Neighbour(self.ref(number), "leaf", 0.001 * number) for number in range(1, min(4, self.count))
@@ -40,7 +43,9 @@ class Circle:
 
 def facts(router: Circle) -> OverlayFacts:
     anything: Any = router
-    return OverlayFacts(anything, anything, anything, lambda status: status, lambda: {"a": {"b": 1}})
+    return OverlayFacts(
+        anything, anything, anything, lambda status: status, lambda: {"a": {"b": 1}}, anything
+    )
 
 
 def ring(router: Circle, whole: bool) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from query.batch import Batch
 from query.batch.hashing import hash_columns
@@ -21,10 +22,14 @@ KEY_SEPARATOR = "\x1f"
 
 def key_texts(columns: list[pa.Array]) -> list[str]:
     """The partitioning key of each row; NULL is the empty text."""
-    texts = [column.cast(pa.string()).fill_null("").to_pylist() for column in columns]
-    if len(texts) == 1:
-        return list(texts[0])
-    return [KEY_SEPARATOR.join(parts) for parts in zip(*texts, strict=True)]
+    texts: list[str] = key_column(columns).to_pylist()
+    return texts
+
+
+def key_column(columns: list[pa.Array]) -> pa.Array:
+    """The partitioning keys as a column."""
+    texts = [column.cast(pa.string()).fill_null("") for column in columns]
+    return texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, KEY_SEPARATOR)
 
 
 def by_group(batch: Batch, keys: list[pa.Array], groups: int, meet: str) -> Iterator[tuple[str, Batch]]:
@@ -40,7 +45,7 @@ def by_group(batch: Batch, keys: list[pa.Array], groups: int, meet: str) -> Iter
 
 def by_key(batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
     """The rows of each key."""
-    encoded = pa.array(key_texts(keys)).dictionary_encode()
+    encoded = key_column(keys).dictionary_encode()
     yield from _parts(batch, np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist())
 
 

@@ -1,0 +1,357 @@
+"""Loads that become visible all at once: rows wait at the nodes that take them in until their load is settled.
+
+    feed(publication, control)     one task's rows come in; they count once the task has ended
+    settle(check)                  are all of these tasks here?
+    settle(commit)                 their rows are published, everybody else's rows of this load are let go
+    settle(abort)                  all rows of the load are let go
+    settle(withdraw, clear)        rows that a load published are taken back; those of all other loads
+
+A task that was tried twice staged its rows twice under two names; only the one that settling names counts. The objects
+of a load are named by load, key and number within the key. So a repeatable load (a batch of a stream that is played
+again) must put equal rows into equal objects: they are ordered by their content first.
+
+Invariant: staged bytes of all loads together stay under the limit; what nobody settles within its lease is let go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from overlay.dht.messages import Code
+from overlay.dht.operations import PutObject
+from overlay.dht.publisher import Publisher
+from overlay.objects.name import Name
+from pier_node.engine.publication import LIFETIME_DEFAULT_S, dictionary_put, rows_of
+from pier_node.protocol.messages import Stage
+from pier_node.service import Failure, FeedControl, Publication, PublicationResult, Reply, Settlement
+from query.batch import Batch
+from query.batch.hashing import hash_columns
+from query.operators.put.placement import key_column
+from query.wire import encode
+from runtime.api import Runtime, Timer
+
+#: Rows that wait at one node, over all loads.
+STAGED_BYTES_MAX = 256 << 20
+#: Loads that wait or were settled and are remembered.
+LOADS_MAX = 1_024
+#: Rows of one key in one object, and the bytes beyond which an object is halved.
+OBJECT_ROWS = 1_024
+OBJECT_BYTES = 256 << 10
+#: Objects published at a time; between, the node does other things.
+CHUNK_OBJECTS = 512
+
+
+@dataclass(slots=True)
+class _Load:
+    publication: Publication
+    stage: Stage
+    #: Rows of tasks that have ended, by task.
+    tasks: dict[str, list[Batch]] = field(default_factory=dict)
+    bytes: int = 0
+    timer: Timer | None = None
+    committing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StagingStatistics:
+    loads: int
+    bytes: int
+    committed: int
+    aborted: int
+    expired: int
+    refused: int
+
+
+class Staging:
+    """All loads that wait at this node."""
+
+    def __init__(self, runtime: Runtime, publisher: Publisher, bytes_max: int = STAGED_BYTES_MAX) -> None:
+        self.bytes = 0
+        self._runtime = runtime
+        self._publisher = publisher
+        self._bytes_max = bytes_max
+        self._loads: dict[str, _Load] = {}
+        #: What a commit gave, for a client that lost its connection and asks again.
+        self._settled: OrderedDict[tuple[str, tuple[str, ...]], PublicationResult] = OrderedDict()
+        self._committed = self._aborted = self._expired = self._refused = 0
+
+    def feed(self, publication: Publication, stage: Stage, control: FeedControl) -> StagedTask:
+        return StagedTask(self, publication, stage, control)
+
+    def statistics(self) -> StagingStatistics:
+        return StagingStatistics(
+            len(self._loads), self.bytes, self._committed, self._aborted, self._expired, self._refused
+        )
+
+    # -- rows
+
+    def hold(self, size_bytes: int) -> bool:
+        """Makes room for rows; whether there is."""
+        if self.bytes + size_bytes > self._bytes_max:
+            self._refused += 1
+            return False
+        self.bytes += size_bytes
+        return True
+
+    def let_go(self, size_bytes: int) -> None:
+        self.bytes -= size_bytes
+
+    def ended(self, publication: Publication, stage: Stage, batches: list[Batch], size_bytes: int) -> bool:
+        """A task's rows are all here; whether its load takes them."""
+        load = self._loads.get(stage.load)
+        if load is None:
+            if len(self._loads) >= LOADS_MAX:
+                self._refused += 1
+                return False
+            load = self._loads[stage.load] = _Load(publication, stage)
+        load.tasks[stage.task] = batches
+        load.bytes += size_bytes
+        self._extend(load)
+        return True
+
+    def _extend(self, load: _Load) -> None:
+        if load.timer is not None:
+            load.timer.cancel()
+        load.timer = self._runtime.call_later(load.stage.lease_s, self._lapsed, load)
+
+    def _lapsed(self, load: _Load) -> None:
+        if not load.committing:
+            self._expired += 1
+            self._forget(load)
+
+    def _forget(self, load: _Load) -> None:
+        if self._loads.pop(load.stage.load, None) is not None:
+            self.bytes -= load.bytes
+        if load.timer is not None:
+            load.timer.cancel()
+
+    # -- decisions
+
+    def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
+        load = self._loads.get(settlement.load)
+        if settlement.verdict == "commit":
+            self._commit(settlement, load, done)
+        elif settlement.verdict == "check":
+            tasks = load.tasks if load is not None else {}
+            if load is not None:
+                self._extend(load)
+            rows = sum(batch.num_rows for name in settlement.tasks for batch in tasks.get(name, ()))
+            missing = sum(name not in tasks for name in settlement.tasks)
+            done(PublicationResult(rows, 0, 0, {"tasks missing": missing} if missing else {}))
+        elif settlement.verdict == "abort":
+            if load is not None and not load.committing:
+                self._aborted += 1
+                self._forget(load)
+            done(PublicationResult(0, 0))
+        else:
+            done(PublicationResult(0, self._withdraw(settlement)))
+
+    def _withdraw(self, settlement: Settlement) -> int:
+        """Takes published objects back: those of the load, or all others of its table."""
+        mine, own = load_mark(settlement.load), settlement.verdict == "withdraw"
+        names = [
+            name
+            for name in self._publisher.names()
+            if name.namespace == settlement.table and name.suffix.startswith(mine) == own
+        ]
+        self._publisher.withdraw(names)
+        return len(names)
+
+    def _commit(self, settlement: Settlement, load: _Load | None, done: Reply[PublicationResult]) -> None:
+        key = (settlement.load, settlement.tasks)
+        if load is None and key in self._settled:
+            done(self._settled[key])
+            return
+        missing = [name for name in settlement.tasks if load is None or name not in load.tasks]
+        if load is None or missing or load.committing:
+            what = f"task {missing[0]} is not staged here" if missing else "it is being committed already"
+            done(Failure("refused", f"load {settlement.load} cannot be committed: {what}"))
+            return
+        load.committing = True
+        batches = [batch for name in settlement.tasks for batch in load.tasks[name]]
+
+        def ended(result: PublicationResult | Failure) -> None:
+            self._forget(load)
+            if isinstance(result, PublicationResult):
+                self._committed += 1
+                self._settled[key] = result
+                if len(self._settled) > LOADS_MAX:
+                    self._settled.popitem(last=False)
+            done(result)
+
+        _Commit(self._runtime, self._publisher, load.publication, load.stage, ended).start(batches)
+
+
+class StagedTask:
+    """The `Feed` of one task: its rows are kept, bounded, and handed over whole when it ends."""
+
+    def __init__(
+        self, staging: Staging, publication: Publication, stage: Stage, control: FeedControl
+    ) -> None:
+        self._staging = staging
+        self._publication = publication
+        self._stage = stage
+        self._control = control
+        self._batches: list[Batch] = []
+        self._bytes = self._rows = 0
+        self._over = False
+
+    def batch(self, batch: pa.RecordBatch, size_bytes: int) -> None:
+        if self._over:
+            return
+        rows = rows_of(self._publication, batch)
+        if isinstance(rows, Failure):
+            self._fail(rows)
+        elif not self._staging.hold(size_bytes):
+            self._fail(
+                Failure(
+                    "limit",
+                    f"this node holds {self._staging.bytes} bytes of loads that are not settled; "
+                    "there is no room for more (client.staged_bytes_max)",
+                    hint="load less at once, or raise the limit",
+                )
+            )
+        else:
+            self._batches.append(rows)
+            self._bytes += size_bytes
+            self._rows += rows.num_rows
+            self._control.consumed(size_bytes)
+
+    def end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if self._staging.ended(self._publication, self._stage, self._batches, self._bytes):
+            self._control.finish(PublicationResult(self._rows, 0))
+        else:
+            self._staging.let_go(self._bytes)
+            self._control.fail(Failure("limit", f"{LOADS_MAX} loads wait at this node (LOADS_MAX)"))
+
+    def cancel(self, reason: str) -> None:
+        """A task that was given up: its rows go."""
+        if not self._over:
+            self._over = True
+            self._staging.let_go(self._bytes)
+
+    def _fail(self, failure: Failure) -> None:
+        self._over = True
+        self._staging.let_go(self._bytes)
+        self._control.fail(failure)
+
+
+class _Commit:
+    """One load on its way into the DHT: objects are made off the loop, then published some at a time."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        publisher: Publisher,
+        publication: Publication,
+        stage: Stage,
+        done: Reply[PublicationResult],
+    ) -> None:
+        self._runtime = runtime
+        self._publisher = publisher
+        self._publication = publication
+        self._stage = stage
+        self._done = done
+        self._lifetime_s = publication.lifetime_s or LIFETIME_DEFAULT_S
+        self._rows = self._objects = self._refused = 0
+        self._dropped: dict[str, int] = {}
+
+    def start(self, batches: list[Batch]) -> None:
+        full = [batch for batch in batches if batch.num_rows]
+        self._rows = sum(batch.num_rows for batch in full)
+        if not full:
+            self._done(PublicationResult(0, 0))
+            return
+        table, keys = self._publication.table, self._publication.keys
+        schemas = {batch.schema: batch for batch in full}
+        described = [dictionary_put(table, keys, schema, self._lifetime_s) for schema in schemas]
+        self._publisher.publish(described, lambda codes: None)
+        for batch in schemas.values():
+            # Schemas are interned in tables of the loop's thread; the computation only reads them.
+            encode(batch.slice(0, 1), True)
+
+        def made(result: list[tuple[PutObject, int]] | Exception) -> None:
+            if isinstance(result, Exception):
+                self._done(Failure("internal", f"rows could not be made into objects: {result}"))
+            else:
+                self._next(result, 0)
+
+        self._runtime.compute(lambda: list(self._puts(full)), made)
+
+    def _puts(self, batches: list[Batch]) -> Iterable[tuple[PutObject, int]]:
+        """Objects with the number of their rows. Runs beside the loop: it touches nothing that others do."""
+        for form, same in enumerate(_by_schema(batches)):
+            for key, number, rows in objects_of(same, self._publication.keys, self._stage.repeatable):
+                suffix = f"{load_mark(self._stage.load)}{form}.{number}"
+                name = Name(self._publication.table, key, suffix)
+                yield (
+                    PutObject(name, encode(rows, True), self._lifetime_s, copies=self._stage.copies),
+                    rows.num_rows,
+                )
+
+    def _next(self, made: list[tuple[PutObject, int]], start: int) -> None:
+        chunk = made[start : start + CHUNK_OBJECTS]
+        if not chunk:
+            result = PublicationResult(self._rows, self._objects, self._refused, dict(self._dropped))
+            self._done(result)
+            return
+
+        def stored(codes: list[Code]) -> None:
+            for code, (_, rows) in zip(codes, chunk, strict=True):
+                if code is Code.OK:
+                    self._objects += 1
+                else:
+                    self._refused += rows
+                    self._dropped[code.name] = self._dropped.get(code.name, 0) + rows
+            self._runtime.call_later(0.0, lambda _: self._next(made, start + CHUNK_OBJECTS), None)
+
+        self._publisher.publish([put for put, _ in chunk], stored)
+
+
+def load_mark(load: str) -> str:
+    """How the suffixes of a load's objects begin."""
+    return hashlib.blake2b(load.encode(), digest_size=9).hexdigest() + "-"
+
+
+def _by_schema(batches: list[Batch]) -> list[Batch]:
+    """One batch of all rows of each schema, in the order in which schemas came."""
+    same: dict[pa.Schema, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        same.setdefault(batch.schema, []).append(batch.data)
+    return [Batch(batches[0].table, pa.concat_batches(datas)) for datas in same.values()]
+
+
+def objects_of(rows: Batch, keys: tuple[str, ...], repeatable: bool) -> Iterable[tuple[str, str, Batch]]:
+    """Rows by key, cut into objects: the key, the object's number within it, its rows."""
+    encoded = key_column([rows.column(name) for name in keys]).dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    numbers = np.asarray(encoded.indices)
+    if repeatable:
+        order = np.lexsort((hash_columns(rows.data.columns), numbers))
+    else:
+        order = np.argsort(numbers, kind="stable")
+    ordered = Batch(rows.table, rows.data.take(pa.array(order)), rows.schema_id)
+    present, starts = np.unique(numbers[order], return_index=True)
+    ends = [*starts[1:].tolist(), len(order)]
+    for number, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
+        for at in range(start, end, OBJECT_ROWS):
+            piece = ordered.slice(at, min(OBJECT_ROWS, end - at))
+            yield from _halved(names[number], str((at - start) // OBJECT_ROWS), piece)
+
+
+def _halved(key: str, number: str, rows: Batch) -> Iterable[tuple[str, str, Batch]]:
+    if rows.num_rows == 1 or rows.nbytes <= OBJECT_BYTES:
+        yield key, number, rows
+        return
+    half = rows.num_rows // 2
+    yield from _halved(key, number + "a", rows.slice(0, half))
+    yield from _halved(key, number + "b", rows.slice(half))

@@ -1,0 +1,177 @@
+"""Loads that wait until they are settled, on a simulated ring: all or nothing, once, bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from overlay.dht.publisher import Publisher
+from pier_node.engine.staging import OBJECT_ROWS, Staging, load_mark, objects_of
+from pier_node.protocol.messages import Slice, Stage
+from pier_node.service import Failure, Publication, PublicationResult, QueryRequest, Settlement
+from query.batch import from_pydict
+from tests.query.engine.cluster import Cluster
+from tests.sql.test_node import Node, Sink
+
+ROWS = {"src": ["a", "b", "a", "c"] * 25, "n": list(range(100))}
+ALL = sorted(zip(ROWS["src"], ROWS["n"], strict=True))
+
+
+class Control:
+    def __init__(self) -> None:
+        self.result: PublicationResult | Failure | None = None
+        self.consumed_bytes = 0
+
+    def consumed(self, size_bytes: int) -> None:
+        self.consumed_bytes += size_bytes
+
+    def finish(self, result: PublicationResult) -> None:
+        self.result = result
+
+    def fail(self, failure: Failure) -> None:
+        self.result = failure
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node(Cluster(3), 0)
+
+
+def stage(node: Node, task: str, rows: dict[str, list[Any]], load: str = "L", **more: Any) -> Control:
+    control = Control()
+    wanted = Stage(load, task, 60.0, **more)
+    feed = node.service.publish(Publication("t", ("src",), 600.0, stage=wanted), control)
+    feed.batch(pa.record_batch(rows), 1_000)
+    feed.end()
+    return control
+
+
+def settle(node: Node, verdict: Any, *tasks: str, load: str = "L") -> Any:
+    results: list[Any] = []
+    node.service.settle(Settlement(load, "t", verdict, tasks), results.append)
+    node.cluster.world.run_for(5.0)
+    return results[0]
+
+
+def seen(node: Node) -> list[tuple[str, int]]:
+    return sorted((row["src"], row["n"]) for row in node.ask("SELECT src, n FROM t").rows)
+
+
+def test_rows_are_seen_when_their_load_is_committed_and_only_those_of_tasks_that_count(node: Node) -> None:
+    half = {name: values[:50] for name, values in ROWS.items()}
+    rest = {name: values[50:] for name, values in ROWS.items()}
+    for task, rows in (("0-a", half), ("1-a", rest), ("1-b", rest)):
+        assert stage(node, task, rows).result == PublicationResult(50, 0)
+    assert seen(node) == []
+    assert settle(node, "check", "0-a", "1-b") == PublicationResult(100, 0)
+    assert settle(node, "check", "0-a", "2-a").dropped == {"tasks missing": 1}
+    committed = settle(node, "commit", "0-a", "1-b")
+    assert (committed.rows, committed.refused) == (100, 0)
+    assert seen(node) == ALL
+    assert node.service.staging.bytes == 0
+    assert settle(node, "commit", "0-a", "1-b") == committed, "asked again after a lost connection"
+    assert "not staged" in settle(node, "commit", "0-a").message
+
+
+def test_an_aborted_load_leaves_nothing_and_a_withdrawn_one_is_taken_back(node: Node) -> None:
+    stage(node, "0", ROWS)
+    settle(node, "abort")
+    assert isinstance(settle(node, "commit", "0"), Failure)
+    assert seen(node) == [] and node.service.staging.bytes == 0
+    stage(node, "0", ROWS)
+    settle(node, "commit", "0")
+    assert settle(node, "withdraw").objects == 3
+    assert seen(node) == []
+
+
+def test_clearing_takes_back_all_other_loads_of_the_table(node: Node) -> None:
+    for load, text in (("old", "x"), ("new", "y")):
+        stage(node, "0", {"src": [text], "n": [1]}, load)
+        settle(node, "commit", "0", load=load)
+    settle(node, "clear", load="new")
+    assert seen(node) == [("y", 1)]
+
+
+def test_a_repeated_load_replaces_itself_whatever_the_order_of_its_rows(node: Node) -> None:
+    backwards = {name: values[::-1] for name, values in ROWS.items()}
+    for rows in (ROWS, backwards):
+        stage(node, "0", rows, repeatable=True)
+        settle(node, "commit", "0")
+        assert seen(node) == ALL
+    many = from_pydict("t", {"src": ["k"] * 3_000, "n": list(range(3_000))})
+    shuffled = many.data.take(pa.array(sorted(range(3_000), key=lambda n: n * 7919 % 3_000)))
+    one, other = (
+        [(key, number, rows.to_rows()) for key, number, rows in objects_of(each, ("src",), True)]
+        for each in (many, type(many)("t", shuffled))
+    )
+    assert one == other and len(one) == -(-3_000 // OBJECT_ROWS)
+
+
+def test_what_nobody_settles_is_let_go(node: Node) -> None:
+    stage(node, "0", ROWS)
+    node.cluster.world.run_for(61.0)
+    figures = node.service.staging.statistics()
+    assert (figures.loads, figures.bytes, figures.expired) == (0, 0, 1)
+
+
+def test_staged_bytes_are_bounded_and_a_task_that_is_given_up_frees_its_rows() -> None:
+    cluster = Cluster(1)
+    publisher: Publisher = cluster.nodes[0].overlay.publisher
+    staging = Staging(cluster.hosts[0].runtime, publisher, bytes_max=1_500)
+    control = Control()
+    wanted = Stage("L", "0", 60.0)
+    feed = staging.feed(Publication("t", ("src",)), wanted, control)
+    feed.batch(pa.record_batch(ROWS), 1_000)
+    feed.batch(pa.record_batch(ROWS), 1_000)
+    assert isinstance(control.result, Failure) and "staged_bytes_max" in control.result.message
+    assert staging.bytes == 0
+    gone = staging.feed(Publication("t", ("src",)), wanted, Control())
+    gone.batch(pa.record_batch(ROWS), 1_000)
+    gone.cancel("the client hung up")
+    assert staging.bytes == 0 and staging.statistics().loads == 0
+
+
+def test_bad_rows_are_refused_where_they_come_in(node: Node) -> None:
+    assert "no key column" in stage(node, "0", {"dst": ["a"]}).result.message  # type: ignore[union-attr]
+
+
+def test_parts_of_the_ring_asked_one_by_one_give_the_answer(node: Node) -> None:
+    stage(node, "0", ROWS)
+    settle(node, "commit", "0")
+    ids = sorted(each.overlay.router.me.id.hex() for each in node.cluster.nodes)
+    rows: list[tuple[str, int]] = []
+    for start, end in zip(ids, [*ids[1:], ids[0]], strict=True):
+        sink = Sink()
+        node.service.query(QueryRequest("SELECT src, n FROM t", "sql", part=Slice(start, end)), sink)
+        node.cluster.world.run_for(5.0)
+        assert sink.account is not None
+        rows += [(row["src"], row["n"]) for row in sink.rows]
+    assert sorted(rows) == ALL
+    for part, text in ((Slice(ids[0], ids[1]), "count(*)"), (Slice("ab", "cd"), "src")):
+        sink = Sink()
+        node.service.query(QueryRequest(f"SELECT {text} FROM t", "sql", part=part), sink)
+        node.cluster.world.run_for(5.0)
+        assert sink.failure is not None and sink.failure.kind == "refused"
+
+
+def test_a_description_tells_columns_and_whether_parts_can_be_asked(node: Node) -> None:
+    stage(node, "0", ROWS)
+    settle(node, "commit", "0")
+
+    def described(text: str) -> Any:
+        results: list[Any] = []
+        node.service.describe(QueryRequest(text, "sql"), results.append)
+        node.cluster.world.run_for(5.0)
+        return results[0]
+
+    plain = described("SELECT * FROM t")
+    assert plain.divisible and plain.schema == pa.schema([("src", pa.string()), ("n", pa.int64())])
+    counted = described("SELECT src, count(*) AS k FROM t GROUP BY src")
+    assert not counted.divisible and counted.schema.names == ["src", "k"]
+    assert isinstance(described("SELECT nothing FROM t"), Failure)
+
+
+def test_marks_of_loads_differ() -> None:
+    assert load_mark("a") != load_mark("b") and load_mark("a") == load_mark("a")
