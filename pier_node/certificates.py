@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-#: An authority outlives the hardware; a node certificate is renewed with `pier keys new --renew-tls`.
+#: An authority outlives the hardware; a node certificate is renewed with `pier keys rotate tls`.
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 825
 #: Clocks differ; a certificate is valid a little before it is made.
@@ -63,6 +63,13 @@ def issue(authority: SignedKey, names: Sequence[str]) -> SignedKey:
         .sign(signer, hashes.SHA256())
     )
     return _pem(certificate, key)
+
+
+def names_of(certificate: bytes) -> list[str]:
+    """The names and addresses a certificate was issued for."""
+    shown = x509.load_pem_x509_certificate(certificate)
+    names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
 def _builder(

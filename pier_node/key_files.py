@@ -6,7 +6,10 @@
     tls-authority.pem     what clients trust
     tls-authority.key     signs the nodes' certificate; stays with the authority
     tls-node.pem  .key    the certificate nodes show to clients
-    client.token          the word clients say
+    tokens.json           who may ask, publish, administer, by the hash of each one's word; every node has it
+    client.token          the administrator's own word
+    revoked.json          node ids that are not let in any more; every node has it
+    nodes.json            nodes certified here, for the list; stays with the authority
 
 Nothing here prints a secret; every secret file is readable by its owner only.
 """
@@ -15,17 +18,27 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from overlay.transport import keyring
 from overlay.transport.identity import SECRET_BYTES, Authority, Identity
 from overlay.transport.keyring import Keyring, KeyringError
-from pier_node.certificates import issue, new_authority
+from pier_node.access import tokens
+from pier_node.access.tokens import Token, TokenBook, TokenBookError
+from pier_node.certificates import SignedKey, issue, names_of, new_authority
 from runtime.native.secret_files import fresh_secret, read_secret, write_secret
 
 TOKEN_BYTES = 24
+#: Revoked nodes of one authority; with more, a new authority is cheaper than the list.
+REVOKED_MAX = 1_000
+NodeHex: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
+#: The token that `pier keys new` makes for whoever runs the cluster.
+ADMINISTRATOR = "admin"
 
 
 class KeyFilesError(Exception):
@@ -66,6 +79,18 @@ class KeysDir:
     def token(self) -> Path:
         return self.path / "client.token"
 
+    @property
+    def tokens(self) -> Path:
+        return self.path / "tokens.json"
+
+    @property
+    def revoked(self) -> Path:
+        return self.path / "revoked.json"
+
+    @property
+    def certified(self) -> Path:
+        return self.path / "nodes.json"
+
     def make(self, names: Sequence[str]) -> Keyring:
         """Makes everything. Refuses where a keyring is: new keys would lock every running node out."""
         if self.keyring.exists():
@@ -75,19 +100,46 @@ class KeysDir:
         write_secret(self.authority_secret, authority.secret.hex() + "\n")
         _write_public(self.authority_public, authority.public.hex() + "\n")
         tls = new_authority(self.path.resolve().parent.name)
-        shown = issue(tls, names)
         _write_public(self.tls_authority, tls.certificate.decode())
         write_secret(self.tls_authority.with_suffix(".key"), tls.key.decode())
-        _write_public(self.tls_certificate, shown.certificate.decode())
-        write_secret(self.tls_key, shown.key.decode())
-        write_secret(self.token, secrets.token_urlsafe(TOKEN_BYTES) + "\n")
+        self._show(issue(tls, names))
+        word = fresh_word()
+        write_secret(self.token, word + "\n")
+        administrator = Token(ADMINISTRATOR, ("administer",), (tokens.digest(word),), int(time.time()))
+        write_tokens(self.tokens, TokenBook(tokens=(administrator,)))
         ring = keyring.new(fresh_secret(keyring.KEY_BYTES), int(time.time()))
         write_keyring(self.keyring, ring)
         return ring
 
+    def renew_tls(self, names: Sequence[str]) -> None:
+        """Another certificate for nodes to show to clients; running nodes take it up."""
+        authority = SignedKey(
+            _read_public(self.tls_authority).encode(), _read(self.tls_authority.with_suffix(".key")).encode()
+        )
+        self._show(issue(authority, names or names_of(_read_public(self.tls_certificate).encode())))
+
+    def _show(self, shown: SignedKey) -> None:
+        # The key first: a node that reads in between finds a pair that does not fit, and keeps the old one.
+        write_secret(self.tls_key, shown.key.decode(), replace=True)
+        _write_public(self.tls_certificate, shown.certificate.decode())
+
     def certify(self, node_secret: bytes) -> Identity:
         """A node's identity, certified with the secret half of the authority."""
         return Identity.issue(node_secret, Authority(read_hex(self.authority_secret, SECRET_BYTES)))
+
+    def record(self, node_id: bytes, note: str) -> None:
+        """Remembers a node that was certified for another host."""
+        known = read_nodes(self.certified)
+        known[node_id.hex()] = NodeRecord(int(time.time()), note)
+        write_nodes(self.certified, known)
+
+    def revoke_node(self, node_id: bytes) -> None:
+        known = read_nodes(self.revoked)
+        if len(known) >= REVOKED_MAX:
+            raise KeyFilesError(f"{self.revoked} has {REVOKED_MAX} nodes; make a new authority instead")
+        note = read_nodes(self.certified).get(node_id.hex(), NodeRecord(0)).note
+        known[node_id.hex()] = NodeRecord(int(time.time()), note)
+        write_nodes(self.revoked, known)
 
 
 def read_keyring(path: Path) -> Keyring:
@@ -106,6 +158,18 @@ def rotate_keyring(path: Path) -> Keyring:
     ring = keyring.rotate(read_keyring(path), fresh_secret(keyring.KEY_BYTES), int(time.time()))
     write_keyring(path, ring)
     return ring
+
+
+def drop_key(path: Path, key_id: str) -> Keyring:
+    """Takes one key out: what is sealed with it opens no more."""
+    ring = read_keyring(path)
+    if ring.first.key_id.hex() == key_id:
+        raise KeyFilesError(f"{path}: {key_id} is the key in use; rotate twice first")
+    kept = tuple(key for key in ring.keys if key.key_id.hex() != key_id)
+    if len(kept) == len(ring.keys):
+        raise KeyFilesError(f"{path}: there is no key {key_id}")
+    write_keyring(path, Keyring(kept))
+    return Keyring(kept)
 
 
 def retire_keys(path: Path) -> Keyring:
@@ -128,14 +192,59 @@ def read_hex(path: Path, size_bytes: int) -> bytes:
 def read_public_hex(path: Path, size_bytes: int) -> bytes:
     """The same for what is no secret."""
     try:
-        data = bytes.fromhex(path.read_text("ascii").strip())
-    except OSError as error:
-        raise KeyFilesError(f"cannot read {path}: {error.strerror}") from None
+        data = bytes.fromhex(_read_public(path).strip())
     except ValueError:
         data = b""
     if len(data) != size_bytes:
         raise KeyFilesError(f"{path} does not hold {size_bytes} bytes in hex")
     return data
+
+
+class NodeRecord(msgspec.Struct, frozen=True):
+    """A node that was certified or revoked."""
+
+    at_s: int
+    note: str = ""
+
+
+def read_nodes(path: Path) -> dict[str, NodeRecord]:
+    """Node ids in hex; nothing when there is no such file."""
+    if not path.exists():
+        return {}
+    try:
+        return msgspec.json.decode(_read(path), type=dict[NodeHex, NodeRecord])
+    except msgspec.MsgspecError as error:
+        raise KeyFilesError(f"{path} is no list of nodes: {error}") from None
+
+
+def write_nodes(path: Path, nodes: dict[str, NodeRecord]) -> None:
+    write_secret(path, msgspec.json.format(msgspec.json.encode(nodes)).decode() + "\n", replace=True)
+
+
+def read_tokens(path: Path) -> TokenBook:
+    try:
+        return tokens.from_text(_read(path))
+    except TokenBookError as error:
+        raise KeyFilesError(f"{path}: {error}") from None
+
+
+def write_tokens(path: Path, book: TokenBook) -> None:
+    write_secret(path, tokens.to_text(book), replace=True)
+
+
+def change_tokens(path: Path, change: Callable[[TokenBook], TokenBook]) -> TokenBook:
+    """Nodes that watch the file follow."""
+    book = read_tokens(path) if path.exists() else TokenBook()
+    try:
+        book = change(book)
+    except TokenBookError as error:
+        raise KeyFilesError(f"{path}: {error}") from None
+    write_tokens(path, book)
+    return book
+
+
+def fresh_word() -> str:
+    return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def read_token(path: Path) -> str:
@@ -152,6 +261,13 @@ def _read(path: Path) -> str:
         raise KeyFilesError(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise KeyFilesError(f"{path} is not text") from None
+
+
+def _read_public(path: Path) -> str:
+    try:
+        return path.read_text("ascii")
+    except OSError as error:
+        raise KeyFilesError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _write_public(path: Path, text: str) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 from overlay.ring import from_wire
 from overlay.stack import OverlayNode
 from overlay.transport import MessageHost, open_messenger
+from pier_node.access.rates import RateLimits
+from pier_node.access.tokens import TokenBook
 from pier_node.config import Config
 from pier_node.engine.service import QueryService
 from pier_node.engine.tables import NodeTables
@@ -59,6 +61,7 @@ def build_node(
         identity=credentials.identity,
         node_id=credentials.node_id,
     )
+    messenger.revoke(credentials.revoked)
     overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())
     tables = NodeTables()
     engine = EngineNode(runtime, messenger, overlay, tables, services)
@@ -79,17 +82,20 @@ def build_node(
         runtime,
         ComposedService(facts, queries),
         credentials.node_id.hex(),
-        server_options(config, credentials.token),
+        server_options(config, credentials.tokens),
         journal,
     )
     return NodeParts(messenger, overlay, engine, tables, server)
 
 
-def server_options(config: Config, token: str) -> ServerOptions:
+def server_options(config: Config, tokens: TokenBook | None) -> ServerOptions:
     client = config.client
     liveness = LivenessLimits(client.hello_timeout_s, client.ping_after_s, client.gone_after_s)
     machine = ServerLimits(
         client.requests_max, client.backlog_bytes_max, client.feed_credit_bytes, liveness=liveness
     )
     session = SessionLimits(machine, client.connection_backlog_bytes_max, client.reader_stall_s)
-    return ServerOptions(client.connections_max, token, session)
+    rates = RateLimits(
+        client.requests_per_s, client.request_burst, client.queries_max, client.publish_bytes_per_s
+    )
+    return ServerOptions(client.connections_max, tokens, client.connections_per_address_max, rates, session)

@@ -23,7 +23,8 @@ from overlay.transport.identity import SECRET_BYTES
 from pier_node.config import Config, ConfigError, load, parse_source
 from pier_node.data_dir import DataDir, DataDirError, NodeState, write_state
 from pier_node.journal import Journal
-from pier_node.key_files import KeyFilesError, read_keyring
+from pier_node.key_files import KeyFilesError
+from pier_node.key_watch import watch_keys
 from pier_node.parts import NodeParts, build_node
 from pier_node.resolve import ResolveError, resolve_members, resolve_one
 from pier_node.security import Credentials, SecurityError, load_credentials
@@ -93,7 +94,7 @@ class NodeProcess:
                 )
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._join, runtime, parts)
-                    nursery.start_soon(self._watch_keyring, parts)
+                    nursery.start_soon(watch_keys, self.config, self.credentials, parts, self.journal)
                     await self._until_told(parts)
                     nursery.cancel_scope.cancel()
             parts.messenger.close()
@@ -162,21 +163,6 @@ class NodeProcess:
         if not parts.overlay.router.joined:
             self.journal.info("starting a ring")
             parts.overlay.start()
-
-    async def _watch_keyring(self, parts: NodeParts) -> None:
-        """Follows rotations of the keyring file."""
-        path, current = self.credentials.keyring_file, self.credentials.keyring
-        while path is not None:
-            await trio.sleep(self.config.security.keyring_check_s)
-            try:
-                found = read_keyring(path)
-            except KeyFilesError as error:
-                self.journal.warning("keeping the old keys", reason=error)
-                continue
-            if found != current:
-                current = found
-                parts.messenger.use_keyring(found)
-                self.journal.info("keyring changed", keys=len(found.keys), seals=found.first.key_id.hex())
 
     async def _until_told(self, parts: NodeParts) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -18,12 +18,23 @@ from overlay.transport.identity import (
     public_of,
     verify_certificate,
 )
+from pier_node.access.tokens import Token, TokenBook, digest
 from pier_node.config.addresses import is_loopback, split_address
 from pier_node.config.knobs import Config
 from pier_node.data_dir import DataDir
-from pier_node.key_files import KeyFilesError, KeysDir, read_keyring, read_public_hex, read_token
+from pier_node.key_files import (
+    KeyFilesError,
+    KeysDir,
+    read_keyring,
+    read_nodes,
+    read_public_hex,
+    read_token,
+    read_tokens,
+)
 from pier_node.tls import server_context
 
+#: The name of whoever says the word of `security.token_file`.
+TOKEN_FILE_NAME = "token-file"
 #: Where nothing is found.
 NO_KEYS = KeysDir(Path("/nonexistent"))
 
@@ -41,7 +52,32 @@ class Credentials:
     keyring: Keyring | None = field(repr=False)
     keyring_file: Path | None
     tls: ssl.SSLContext | None
-    token: str = field(repr=False)
+    tokens: TokenBook | None
+    revoked: frozenset[bytes]
+    files: ReloadedFiles
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadedFiles:
+    """What a running node looks at again and again."""
+
+    tls_certificate: Path | None
+    tls_key: Path | None
+    tokens: Path | None
+    token_file: Path | None
+    #: May not be there yet.
+    revoked: Path | None
+
+    def read_tokens(self) -> TokenBook | None:
+        """The book, with the bearer of the single word among its administrators."""
+        book = read_tokens(self.tokens) if self.tokens is not None else None
+        if self.token_file is None:
+            return book
+        word = Token(TOKEN_FILE_NAME, ("administer",), (digest(read_token(self.token_file)),), 0)
+        return TokenBook(tokens=(*(book.tokens if book is not None else ()), word))
+
+    def read_revoked(self) -> frozenset[bytes]:
+        return frozenset(map(bytes.fromhex, read_nodes(self.revoked))) if self.revoked else frozenset()
 
 
 def load_credentials(config: Config, secret: bytes, data: DataDir | None) -> Credentials:
@@ -55,14 +91,24 @@ def load_credentials(config: Config, secret: bytes, data: DataDir | None) -> Cre
     key = _file(named.tls_key, keys.tls_key)
     if bool(certificate) != bool(key):
         raise SecurityError("security.tls_certificate and security.tls_key go together: one is missing")
-    token_file = _file(named.token_file, keys.token)
+    tokens = _file(named.tokens, keys.tokens)
+    files = ReloadedFiles(
+        certificate,
+        key,
+        tokens,
+        # Beside a book, the word in the keys directory is the administrator's own copy of what the book has.
+        _file(named.token_file, keys.token) if named.token_file or tokens is None else None,
+        Path(named.revoked) if named.revoked else keys.revoked if named.keys_dir else None,
+    )
     found = Credentials(
         identity.node_id if identity else node_id_of(public_of(secret)),
         identity,
         keyring,
         keyring_file,
         server_context(certificate, key) if certificate and key else None,
-        read_token(token_file) if token_file else "",
+        files.read_tokens(),
+        files.read_revoked(),
+        files,
     )
     check_exposure(config, found)
     return found
@@ -77,8 +123,8 @@ def check_exposure(config: Config, found: Credentials) -> None:
         )
     if not config.client.listen or is_loopback(split_address(config.client.listen)[0]):
         return
-    if found.tls is None or not found.token:
-        missing = "security.tls_certificate" if found.tls is None else "security.token_file"
+    if found.tls is None or found.tokens is None:
+        missing = "security.tls_certificate" if found.tls is None else "security.tokens"
         raise SecurityError(
             f"client.listen is {config.client.listen}, but clients from elsewhere need TLS and a token; "
             f"set {missing}, or security.keys_dir to a directory made with `pier keys new`"

@@ -27,6 +27,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from pier_node.access.clients import ANYONE, Client
 from pier_node.protocol.messages import (
     Account,
     Language,
@@ -61,7 +62,8 @@ Reply: TypeAlias = Callable[[T | Failure], None]
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """A query as its author wrote it. `client` names who asks, for lists of queries and for logs."""
+    """A query as its author wrote it. `client` names who asks, for lists of queries and for logs; `who` is what
+    it may do."""
 
     text: str
     language: Language
@@ -69,6 +71,7 @@ class QueryRequest:
     params: Mapping[str, Scalar] = field(default_factory=dict)
     client: str = ""
     part: Slice | None = None
+    who: Client = ANYONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """One client of a node: its stream, its protocol machine, and the requests it has open.
 
-Bytes from the stream become events, events become calls of the `NodeService`, what the service pushes becomes
-bytes. Invariants: every request gets exactly one closing message or dies with the connection; a query whose
-client is gone is cancelled; an exception from the service ends one request, never the node. While the stream
-is full the session reads nothing more, so a client that asks without reading stops itself.
+Bytes from the stream become events, events that the client has a right to (`access`) become calls of the
+`NodeService`, what the service pushes becomes bytes. Invariants: every request gets exactly one closing message or
+dies with the connection; a query whose client is gone is cancelled; an exception from the service ends one request,
+never the node. While the stream is full the session reads nothing more, so a client that asks without reading
+stops itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from pier_node.access.clients import ANYONE, Client
+from pier_node.access.rates import Share
+from pier_node.access.rights import judged
 from pier_node.protocol import messages as m
 from pier_node.protocol import server as machine
 from pier_node.protocol.server import OPENING, BatchArrived, BecameReady, Gone, ServerLimits, ServerMachine
@@ -65,13 +69,21 @@ class Session:
         clock: Clock,
         service: NodeService,
         identity: m.Welcome,
-        admits: Callable[[str], bool],
+        admits: Callable[[str], Client | None],
+        share_of: Callable[[Client], Share],
         limits: SessionLimits,
         counters: SessionCounters,
         journal: SessionJournal,
         gone: Callable[[Session], None],
     ) -> None:
-        self.machine = ServerMachine(identity, admits, clock.now(), limits.machine)
+        """`admits` knows whose a token is, `share_of` what that client has used so far."""
+        self.machine = ServerMachine(identity, self._admit, clock.now(), limits.machine)
+        #: Who it is, once it has said its token; and the token.
+        self.client: Client | None = None
+        self.word = ""
+        self._admits = admits
+        self._share_of = share_of
+        self._share: Share | None = None
         self.counters = counters
         self.peer = stream.peer
         self._limits = limits
@@ -113,12 +125,32 @@ class Session:
                 self._ended(event.reason)
                 return
             request: int = event.request
-            self.counters.requests += isinstance(event, OPENING)
             try:
-                self._event(request, event)
+                if isinstance(event, OPENING):
+                    self._open(request, event)
+                else:
+                    self._event(request, event)
             except Exception as error:
                 self.broke(request, type(event).__name__, error)
         self.flush()
+
+    def _admit(self, token: str) -> bool:
+        self.client, self.word = self._admits(token), token
+        if self.client is not None:
+            self._share = self._share_of(self.client)
+        return self.client is not None
+
+    def _open(self, request: int, event: machine.Event) -> None:
+        """A new request, if the client may."""
+        assert self.client is not None and self._share is not None and isinstance(event, OPENING)
+        self.counters.requests += 1
+        self._drop_closed()
+        refused = judged(self.client, self._share, event, self._clock.now())
+        if refused is not None:
+            self.counters.requests_refused += 1
+            self.finish(request, failure_message(request, refused))
+        else:
+            self._event(request, event)
 
     def _event(self, request: int, event: machine.Event) -> None:
         match event:
@@ -126,7 +158,7 @@ class Session:
                 self._ask(event)
             case m.ReadLog(_, log, start, end):
                 reading = self._answers[request] = Answer(self, request)
-                reading.attach(self._service.read_log(log, start, end, reading))
+                reading.attach(self._service.read_log(self._own_log(log), start, end, reading))
             case BecameReady():
                 if answer := self._answers.get(request):
                     answer.became_ready()
@@ -137,7 +169,7 @@ class Session:
                     answer.taps(event.on, event.operators)
             case m.Publish():
                 feed = self._feeds[request] = Publishing(self, request)
-                asked = Publication(event.table, event.keys, event.lifetime_s, self.peer, event.stage)
+                asked = Publication(event.table, event.keys, event.lifetime_s, self.label, event.stage)
                 feed.attach(self._service.publish(asked, feed))
             case BatchArrived():
                 if publishing := self._feeds.get(request):
@@ -150,8 +182,28 @@ class Session:
 
     def _ask(self, event: m.Ask) -> None:
         answer = self._answers[event.request] = Answer(self, event.request)
-        asked = QueryRequest(event.text, event.language, event.limits, event.params, self.peer, event.part)
+        asked = self._query_request(event, event.limits, event.part)
         answer.attach(self._service.query(asked, answer))
+
+    def _query_request(
+        self,
+        event: m.Ask | m.Describe | m.OpenLog,
+        limits: m.Limits | None = None,
+        part: m.Slice | None = None,
+    ) -> QueryRequest:
+        return QueryRequest(
+            event.text,
+            event.language,
+            limits or m.Limits(),
+            event.params,
+            self.label,
+            part,
+            self.client or ANYONE,
+        )
+
+    def _own_log(self, log: str) -> str:
+        """Logs have the names their readers gave them: each client has its own."""
+        return f"{self.client.name}/{log}" if self.client is not None and self.client.name else log
 
     def _call(self, request: int, event: machine.Event) -> None:
         """A question with one answer."""
@@ -169,25 +221,51 @@ class Session:
             case m.Call(what="tables"):
                 self._service.tables(lambda result: self.finish(request, tables_message(request, result)))
             case m.Call(what="queries"):
-                self._service.queries(lambda result: self.finish(request, queries_message(request, result)))
+                self._queries(lambda result: self.finish(request, queries_message(request, result)))
             case m.Call(what="cancel"):
-                self._service.cancel(event.argument, done)
+                self._cancel_any(event.argument, done)
             case m.Explain():
-                self._service.explain(QueryRequest(event.text, event.language, client=self.peer), done)
+                self._service.explain(QueryRequest(event.text, event.language, client=self.label), done)
             case m.PutObject(_, namespace, key, suffix, value, lifetime_s):
                 self._service.put(namespace, key, suffix, value, lifetime_s, done)
             case m.GetObjects():
                 self._service.get(event.namespace, event.key, done)
             case m.Describe():
-                asked = QueryRequest(event.text, event.language, params=event.params, client=self.peer)
-                self._service.describe(asked, done)
+                self._service.describe(self._query_request(event), done)
             case m.Settle(_, load, table, verdict, tasks):
                 self._service.settle(Settlement(load, table, verdict, tasks), done)
             case m.OpenLog():
-                asked = QueryRequest(event.text, event.language, event.limits, event.params, self.peer)
-                self._service.open_log(event.log, event.lease_s, asked, done)
+                asked = self._query_request(event, event.limits)
+                self._service.open_log(self._own_log(event.log), event.lease_s, asked, done)
             case m.LogCall(_, log, action, offset):
-                self._service.log(log, action, offset, done)
+                self._service.log(self._own_log(log), action, offset, done)
+
+    def _queries(self, done: Callable[[tuple[m.QueryEntry, ...] | Failure], None]) -> None:
+        """The queries this client may know of: its own, or everybody's for one who administers."""
+        client = self.client
+
+        def mine(result: tuple[m.QueryEntry, ...] | Failure) -> None:
+            if isinstance(result, Failure) or client is None or client.administers:
+                done(result)
+            else:
+                done(tuple(entry for entry in result if entry.client.startswith(f"{client.name}@")))
+
+        self._service.queries(mine)
+
+    def _cancel_any(self, query: str, done: Callable[[Failure | None], None]) -> None:
+        def known(result: tuple[m.QueryEntry, ...] | Failure) -> None:
+            if isinstance(result, Failure):
+                done(result)
+            elif any(entry.id == query for entry in result):
+                self._service.cancel(query, done)
+            else:
+                hint = "the role administer cancels those of others; pier queries lists them"
+                done(Failure("refused", f"no query {query} of yours runs here", hint=hint))
+
+        if self.client is not None and self.client.administers:
+            self._service.cancel(query, done)
+        else:
+            self._queries(known)
 
     def _cancel(self, request: int) -> None:
         if answer := self._answers.get(request):
@@ -197,6 +275,27 @@ class Session:
             self.finish(request, m.Failed(request, "refused", "the publication was cancelled"))
 
     # ---- what the sinks use --------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """Who asks, for lists and logs."""
+        return (
+            f"{self.client.name}@{self.peer}" if self.client is not None and self.client.name else self.peer
+        )
+
+    def grant(self, request: int, size_bytes: int) -> None:
+        """Lets a publishing client send more: at once, or as soon as its rate allows."""
+        delay_s = self._share.published(self._clock.now(), size_bytes) if self._share is not None else 0.0
+        if delay_s > 0.0:
+            self._clock.call_later(delay_s, self._grant_now, (request, size_bytes))
+        else:
+            self._grant_now((request, size_bytes))
+
+    def _grant_now(self, grant: tuple[int, int]) -> None:
+        request, size_bytes = grant
+        if self.machine.awaits_closing(request):
+            self.machine.grant(request, size_bytes)
+            self.flush()
 
     def open(self, request: int) -> bool:
         return request in self.machine.requests
@@ -212,8 +311,17 @@ class Session:
         if self.machine.awaits_closing(request):
             self.machine.finish(message)
         if not self.open(request):
-            self._answers.pop(request, None)
+            self._drop_answer(request)
         self.flush()
+
+    def _drop_answer(self, request: int) -> None:
+        if self._answers.pop(request, None) is not None and self._share is not None:
+            self._share.query_ended()
+
+    def _drop_closed(self) -> None:
+        """Forgets answers whose last row has been read."""
+        for request in [request for request in self._answers if not self.open(request)]:
+            self._drop_answer(request)
 
     def broke(self, request: int, what: str, error: Exception) -> None:
         """The service raised: our fault, told to the client and the operator."""
@@ -254,10 +362,9 @@ class Session:
 
     def _look(self) -> None:
         now = self._clock.now()
-        for request, answer in list(self._answers.items()):
-            if not self.open(request):
-                del self._answers[request]
-            elif answer.waits_since is not None and now - answer.waits_since > self._limits.reader_stall_s:
+        self._drop_closed()
+        for answer in list(self._answers.values()):
+            if answer.waits_since is not None and now - answer.waits_since > self._limits.reader_stall_s:
                 answer.give_up(f"nobody read the answer for {self._limits.reader_stall_s:g} s")
         self._dispatch(self.machine.check(now))
         if not self.machine.closed:
@@ -272,7 +379,8 @@ class Session:
         if self._timer is not None:
             self._timer.cancel()
         running: list[Answer | Publishing] = [*self._answers.values(), *self._feeds.values()]
-        self._answers.clear()
+        for request_number in list(self._answers):
+            self._drop_answer(request_number)
         self._feeds.clear()
         for request in running:
             try:

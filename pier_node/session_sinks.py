@@ -181,8 +181,7 @@ class Publishing:
 
     def consumed(self, size_bytes: int) -> None:
         if not self._ended and self._session.open(self._request):
-            self._session.machine.grant(self._request, size_bytes)
-            self._session.flush()
+            self._session.grant(self._request, size_bytes)
 
     def finish(self, result: PublicationResult) -> None:
         self._end(reply_message(self._request, result))

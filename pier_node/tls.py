@@ -13,11 +13,25 @@ class TlsError(Exception):
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    reload_server_context(context, certificate, key)
+    return context
+
+
+def certificate_bytes(certificate: Path) -> bytes:
     try:
+        return certificate.read_bytes()
+    except OSError as error:
+        raise TlsError(f"cannot read {certificate}: {error.strerror}") from None
+
+
+def reload_server_context(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    """Connections from now on are shown this certificate."""
+    try:
+        # A pair that does not fit would leave a context in use with half of each, so it is tried on another first.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
         context.load_cert_chain(certificate, key)
     except OSError as error:
         raise TlsError(f"cannot use {certificate} with {key}: {error}") from None
-    return context
 
 
 def client_context(authority: Path | None = None, *, check_hostname: bool | None = None) -> ssl.SSLContext:

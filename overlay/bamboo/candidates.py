@@ -42,7 +42,7 @@ class Candidates:
             return False
         identifier = from_wire(ref.id)
         leaf = view.leaves.full and view.leaves.fits(identifier)
-        if leaf or redundant or view.table.wants(identifier):
+        if leaf or redundant or view.table.wants(identifier, ref.address):
             self._probes.begin(ref, leaf)
             return True
         return False

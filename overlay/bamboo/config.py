@@ -21,6 +21,10 @@ class BambooConfig:
     #: A cell's node gives way only to one whose RTT is below this share of its own: less would make tables
     #: flap with jitter.
     proximity_gain: float = 0.9
+    #: Nodes of one address block (IPv4 /24, IPv6 /48) in the routing table; zero: any number. A cap keeps whoever
+    #: runs many nodes on one network from filling tables with them; it costs detours where members do share a
+    #: network. Leaf sets are not capped: they must be whole for owners to be right.
+    block_nodes_max: int = 0
     #: Without maintenance a node only routes: for experiments on a ring built by `static`.
     maintenance: bool = True
 

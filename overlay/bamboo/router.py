@@ -124,7 +124,8 @@ class BambooRouter:
 
     def statistics(self) -> Mapping[str, int]:
         """What happened so far, by name."""
-        return dict(sorted(self.core.counts.items()))
+        refused = self.core.view.table.blocks.refused
+        return dict(sorted({**self.core.counts, "block_full": refused}.items()))
 
     def _on_leaving(self, sender: Address, leaving: Leaving) -> None:
         peer = self.core.view.known(NodeRef(leaving.id, sender))

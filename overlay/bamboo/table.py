@@ -6,8 +6,10 @@ routing is right without it. Cells are a flat dict, since most of the 40 x 16 ar
 
 from __future__ import annotations
 
+from overlay.bamboo.blocks import Blocks
 from overlay.bamboo.peer import Peer
 from overlay.ring import BITS
+from runtime.api import Address
 
 DIGIT_BITS = 4
 DIGITS = BITS // DIGIT_BITS
@@ -24,10 +26,11 @@ def digit(identifier: int, level: int) -> int:
 
 
 class RoutingTable:
-    __slots__ = ("_gain", "cells", "me")
+    __slots__ = ("_gain", "blocks", "cells", "me")
 
-    def __init__(self, me: int, gain: float | None) -> None:
+    def __init__(self, me: int, gain: float | None, block_nodes_max: int = 0) -> None:
         self.me = me
+        self.blocks = Blocks(block_nodes_max)
         #: (level * BASE + digit) -> peer.
         self.cells: dict[int, Peer] = {}
         # The share of the old RTT that a replacement must beat; None where only holes are filled.
@@ -41,24 +44,35 @@ class RoutingTable:
         """The cell for the first digit in which key differs from this node's id."""
         return self.cells.get(self.cell_of(key))
 
-    def wants(self, identifier: int) -> bool:
-        """Whether a node of this id would fill a hole."""
-        return self.cell_of(identifier) not in self.cells
+    def wants(self, identifier: int, address: Address) -> bool:
+        """Whether a node of this id and address would fill a hole."""
+        return self.cell_of(identifier) not in self.cells and self.blocks.has_room(address)
 
     def offer(self, peer: Peer) -> Peer | None:
         """Takes the peer in if its cell is empty or it is clearly nearer. Returns who lost the place: another
         peer, the offered one itself, or None when nobody did."""
         cell = self.cell_of(peer.id)
         held = self.cells.get(cell)
+        if held is peer:
+            return None
+        if not self.blocks.has_room(peer.address, None if held is None else held.address):
+            self.blocks.refused += 1
+            return peer
         if held is None or held.id == peer.id:
-            self.cells[cell] = peer
+            self._place(cell, peer, held)
             return None
         if self._gain is None or peer.rtt_s < 0.0:
             return peer
         if held.rtt_s >= 0.0 and peer.rtt_s >= self._gain * held.rtt_s:
             return peer
-        self.cells[cell] = peer
+        self._place(cell, peer, held)
         return held
+
+    def _place(self, cell: int, peer: Peer, held: Peer | None) -> None:
+        if held is not None:
+            self.blocks.remove(held.address)
+        self.cells[cell] = peer
+        self.blocks.add(peer.address)
 
     def holds(self, peer: Peer) -> bool:
         return self.cells.get(self.cell_of(peer.id)) is peer
@@ -66,6 +80,7 @@ class RoutingTable:
     def remove(self, peer: Peer) -> None:
         if self.holds(peer):
             del self.cells[self.cell_of(peer.id)]
+            self.blocks.remove(peer.address)
 
     def row(self, level: int) -> list[Peer]:
         """The peers of one row, by digit."""

@@ -60,7 +60,8 @@ class View:
         self._large_until = 0.0
         self.peers: dict[Address, Peer] = {}
         self.leaves = LeafSet(self.me_id, config.leaf_per_side)
-        self.table = RoutingTable(self.me_id, config.proximity_gain if config.proximity else None)
+        gain = config.proximity_gain if config.proximity else None
+        self.table = RoutingTable(self.me_id, gain, config.block_nodes_max)
         #: Node believed down -> when it was buried.
         self.down: dict[NodeRef, float] = {}
         #: Node that did not answer -> until when others' word of it is ignored. Oldest first.
@@ -79,7 +80,7 @@ class View:
     def wants(self, ref: NodeRef) -> bool:
         """Whether a node not known yet has a place here: among the leaves or in a hole of the table."""
         identifier = from_wire(ref.id)
-        return self.leaves.fits(identifier) or self.table.wants(identifier)
+        return self.leaves.fits(identifier) or self.table.wants(identifier, ref.address)
 
     def admit(self, peer: Peer, near: bool) -> bool:
         """A node has answered: gives it its cell, and where it exchanged leaf sets with us (`near`) its place

@@ -18,7 +18,7 @@ from overlay.transport.wire import HELLO, LONG_HEADER_BYTES, LONG_PREFIX_BYTES, 
 
 
 class Handshake:
-    __slots__ = ("_challenges", "_identity", "_ledger", "_peers", "_sealer", "keys", "replies")
+    __slots__ = ("_challenges", "_identity", "_ledger", "_peers", "_sealer", "keys", "replies", "revoked")
 
     def __init__(
         self,
@@ -35,6 +35,8 @@ class Handshake:
         self._identity = identity
         self._peers = peers
         self._ledger = ledger
+        #: Node ids that are refused, whatever they prove.
+        self.revoked: frozenset[bytes] = frozenset()
         #: Answers to greetings, at most one for each datagram received.
         self.replies: list[tuple[str, list[bytes]]] = []
 
@@ -92,6 +94,8 @@ class Handshake:
             return drop("bad_seal")
         if epoch == self._sealer.epoch:
             return drop("reflected")
+        if node_id in self.revoked:
+            return drop("revoked_id")
         if datagram[0] == HELLO:
             hello = parse_hello(body)
             if hello is None:

@@ -195,6 +195,11 @@ class MessageHost:
     def use_keyring(self, keyring: Keyring) -> None:
         self._machine.use_keyring(keyring)
 
+    def revoke(self, node_ids: frozenset[bytes]) -> None:
+        """Shuts nodes out; what is under way to them fails."""
+        self._machine.revoke(node_ids)
+        self._tell()
+
     def statistics(self) -> Statistics:
         return self._machine.statistics()
 

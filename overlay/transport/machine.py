@@ -261,6 +261,13 @@ class UdpCC:
             if peer.session is not None:
                 peer.session.rekey(self._sealer)
 
+    def revoke(self, node_ids: frozenset[bytes]) -> None:
+        """These nodes, and only these, are let in no more; sessions with them end now."""
+        self._handshake.revoked = node_ids
+        for peer in list(self._peers.by_address.values()):
+            if peer.session is not None and peer.session.remote_id in node_ids:
+                self._peers.forget(peer)
+
     def peer_id(self, address: str) -> bytes | None:
         """The node id at an address, once a session with it is up."""
         peer = self._peers.by_address.get(address)

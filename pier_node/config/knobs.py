@@ -53,6 +53,16 @@ class ClientSection:
     listen: str = "127.0.0.1:7701"
     #: Connections at a time; one more is refused and told so. Each may hold some 20 MB at worst.
     connections_max: int = 256
+    #: Of these, connections from one address: one host cannot take all. Zero: no limit of its own.
+    connections_per_address_max: int = 128
+    #: Queries of one client at once, over all its connections; one more is refused and told so. Zero: no limit.
+    queries_max: int = 64
+    #: Requests a second of one client (by the name of its token, else by its address), and how many more than
+    #: that in one go. One too many is refused, told so, and counted under the client's name. Zero: no limit.
+    requests_per_s: float = 1_000.0
+    request_burst: int = 2_000
+    #: Bytes a second that one client may publish; beyond, the node takes them more slowly. Zero: no limit.
+    publish_bytes_per_s: float = 0.0
     #: Requests open on one connection; one more is refused and told so.
     requests_max: int = 64
     #: Answer bytes kept for a reader that is behind, per query. More rides out longer pauses of the reader.
@@ -89,9 +99,14 @@ class SecuritySection:
     #: TLS for clients: certificate chain and private key, PEM.
     tls_certificate: str = ""
     tls_key: str = ""
-    #: A file with the word clients must say. Empty: whoever reaches the port may ask, which loopback allows.
+    #: The book of tokens (`pier keys new token`): who may ask, publish, administer. Without it and without
+    #: `token_file`, whoever reaches the port may do everything, which loopback allows.
+    tokens: str = ""
+    #: A file with one word whose bearer administers, beside the book or in place of it.
     token_file: str = ""
-    #: How often the keyring file is looked at for a rotation.
+    #: Node ids that are not let in any more (`pier keys revoke node`).
+    revoked: str = ""
+    #: How often keyring, tokens, revocations and TLS certificate are looked at for a change.
     keyring_check_s: float = 5.0
 
 

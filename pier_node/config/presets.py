@@ -34,6 +34,7 @@ PRESETS: dict[str, dict[str, object]] = {
             probe_timeout_floor_s=0.5,
             timeout_ceiling_s=5.0,
             quarantine_s=60.0,
+            block_nodes_max=8,
         ),
     },
 }

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from overlay.ring import ID_BYTES, WireArc
 from overlay.spread.account import Account as Coverage
+from pier_node.access.rights import may_run
 from pier_node.engine.asking import Asked
 from pier_node.engine.compilers import LANGUAGES, Language, Text, compiled, described, explained
 from pier_node.engine.dictionary import Dictionary, Tables
@@ -71,11 +72,16 @@ class QueryService:
     def query(self, request: QueryRequest, sink: AnswerSink) -> QueryHandle:
         asked = Asked(request, sink, self._runtime)
         try:
-            limits = granted(request.limits, self._limits)
+            limits = granted(request.limits, narrowed(self._limits, request.who.limits))
         except ValueError as error:
             asked.fail(Failure("limit", str(error)))
             return asked
-        self._read(request, compiled, lambda plan: self._start(asked, plan, limits))
+
+        def allowed(language: Language, text: Text) -> Plan | Failure:
+            plan = compiled(language, text)
+            return plan if isinstance(plan, Failure) else may_run(request.who, plan, text.query_id) or plan
+
+        self._read(request, allowed, lambda plan: self._start(asked, plan, limits))
         return asked
 
     def explain(self, request: QueryRequest, done: Reply[str]) -> None:
@@ -225,6 +231,13 @@ def table_entry(facts: TableFacts) -> TableEntry:
     keys = facts.key_columns[0] if len(facts.key_columns) == 1 else ()
     rows, size_bytes = (facts.rows, facts.bytes) if facts.sized else (None, None)
     return TableEntry(facts.name, facts.kind, facts.columns, facts.types, keys, rows, size_bytes, facts.nodes)
+
+
+def narrowed(most: Limits, client: WireLimits) -> Limits:
+    """What a node allows to one client: never more than to all."""
+    names = ("time_s", "memory_bytes", "rows", "bytes", "steps")
+    own = {name: getattr(client, name) for name in names}
+    return Limits(**{name: min(getattr(most, name), own[name] or getattr(most, name)) for name in names})
 
 
 def granted(wanted: WireLimits, most: Limits) -> Limits:

@@ -10,8 +10,10 @@ import pytest
 
 from cli.main import main
 from overlay.transport.identity import CERTIFICATE_BYTES, verify_certificate
+from pier_node.certificates import names_of
 from pier_node.data_dir import DataDir
-from pier_node.key_files import KeysDir, read_keyring, read_public_hex
+from pier_node.key_files import KeysDir, read_keyring, read_nodes, read_public_hex, read_tokens
+from pier_node.tls import server_context
 
 
 def roles(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -58,6 +60,83 @@ def test_a_node_is_certified_for_another_host(tmp_path: Path) -> None:
     certificate = read_public_hex(DataDir(data).certificate, CERTIFICATE_BYTES)
     authority = read_public_hex(KeysDir(keys).authority_public, 32)
     assert verify_certificate(certificate, authority) is not None
+
+
+def test_tokens_are_made_rotated_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--dir", str(tmp_path)]
+    assert main(["keys", "new", *where]) == 0
+    capsys.readouterr()
+    feeder = ["--role", "publish", "--namespace", "fw", "--limit", "time_s=5", "--days", "1"]
+    assert main(["keys", "new", "token", "feeder", *feeder, *where]) == 0
+    word = capsys.readouterr().out.strip()
+    book = read_tokens(KeysDir(tmp_path).tokens)
+    client = book.client_of(word, 0.0)
+    assert (
+        client is not None and client.publishes_into("fw") and not client.asks and client.limits.time_s == 5.0
+    )
+    assert main(["keys", "list", "token", "--format", "json", *where]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["key"] for row in listed] == ["admin", "feeder"] and "time_s=5" in listed[1]["note"]
+    assert main(["keys", "rotate", "token", "feeder", *where]) == 0
+    second = capsys.readouterr().out.strip()
+    assert main(["keys", "rotate", "token", "feeder", "--retire", *where]) == 0
+    book = read_tokens(KeysDir(tmp_path).tokens)
+    assert book.client_of(word, 0.0) is None and book.client_of(second, 0.0) is not None
+    assert main(["keys", "revoke", "token", "feeder", *where]) == 0
+    assert main(["keys", "revoke", "token", "feeder", *where]) == 1
+    assert "there are: admin" in capsys.readouterr().err
+
+
+def test_a_node_is_revoked_by_the_start_of_its_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["--dir", str(tmp_path / "keys")]
+    assert main(["keys", "new", *keys]) == 0
+    assert main(["keys", "new", "node", "--data-dir", str(tmp_path / "d"), "--note", "db1", *keys]) == 0
+    capsys.readouterr()
+    assert main(["keys", "list", "node", "--format", "json", *keys]) == 0
+    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (row["role"], row["note"]) == ("certified", "db1")
+    assert main(["keys", "revoke", "node", row["key"][:8], *keys]) == 0
+    assert list(read_nodes(KeysDir(tmp_path / "keys").revoked)) == [row["key"]]
+    assert main(["keys", "revoke", "node", "zz", *keys]) == 2
+
+
+def test_a_key_is_taken_out_but_not_the_one_in_use(tmp_path: Path) -> None:
+    where = ["--dir", str(tmp_path)]
+    assert main(["keys", "new", *where]) == 0
+    assert main(["keys", "rotate", *where]) == 0
+    first, staged = read_keyring(tmp_path / "keyring.json").keys
+    assert main(["keys", "revoke", "key", first.key_id.hex(), *where]) == 1
+    assert main(["keys", "revoke", "key", staged.key_id.hex(), *where]) == 0
+    assert read_keyring(tmp_path / "keyring.json").keys == (first,)
+
+
+def test_the_tls_certificate_is_renewed_for_the_same_names(tmp_path: Path) -> None:
+    keys = KeysDir(tmp_path)
+    assert (
+        main(["keys", "new", "--dir", str(tmp_path), "--name", "db1.example.net", "--name", "192.0.2.7"]) == 0
+    )
+    before = keys.tls_certificate.read_bytes()
+    assert main(["keys", "rotate", "tls", "--dir", str(tmp_path)]) == 0
+    after = keys.tls_certificate.read_bytes()
+    assert after != before and names_of(after) == names_of(before) == ["db1.example.net", "192.0.2.7"]
+    server_context(keys.tls_certificate, keys.tls_key)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["revoke"],
+        ["revoke", "token"],
+        ["new", "token"],
+        ["new", "token", "x", "--role", "publish"],
+        ["new", "token", "a b"],
+        ["new", "token", "x", "--limit", "speed=3"],
+        ["rotate", "node"],
+    ],
+)
+def test_half_a_command_is_wrong_usage(words: list[str], tmp_path: Path) -> None:
+    assert main(["keys", *words, "--dir", str(tmp_path)]) == 2
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"version": 1, "keys": []}', "\x00"])

@@ -9,8 +9,9 @@ import pytest
 from overlay.transport.identity import SECRET_BYTES, Identity
 from pier_node.config import Config, load
 from pier_node.data_dir import DataDir
-from pier_node.key_files import KeyFilesError, KeysDir
+from pier_node.key_files import KeyFilesError, KeysDir, read_token
 from pier_node.security import SecurityError, load_credentials
+from runtime.native.secret_files import write_secret
 
 SECRET = bytes(range(SECRET_BYTES))
 
@@ -29,7 +30,7 @@ def config(keys: KeysDir | None = None, **flags: str) -> Config:
 
 def test_without_keys_only_loopback() -> None:
     found = load_credentials(config(), SECRET, None)
-    assert found.keyring is None and found.tls is None and found.token == "" and len(found.node_id) == 20
+    assert found.keyring is None and found.tls is None and found.tokens is None and len(found.node_id) == 20
     with pytest.raises(SecurityError, match="--keyring"):
         load_credentials(config(node__listen="0.0.0.0:7700"), SECRET, None)
     with pytest.raises(SecurityError, match=r"security\.tls_certificate"):
@@ -39,14 +40,26 @@ def test_without_keys_only_loopback() -> None:
 def test_a_keys_directory_is_all_it_takes(keys: KeysDir) -> None:
     open_to_all = config(keys, node__listen="0.0.0.0:7700", client__listen="0.0.0.0:7701")
     found = load_credentials(open_to_all, SECRET, None)
-    assert found.keyring is not None and found.tls is not None and found.token
+    assert found.keyring is not None and found.tls is not None and found.tokens is not None
     assert found.identity is not None and found.identity.node_id == found.node_id
 
 
 def test_tls_without_a_token_is_not_enough(keys: KeysDir) -> None:
     keys.token.unlink()
-    with pytest.raises(SecurityError, match=r"security\.token_file"):
+    keys.tokens.unlink()
+    with pytest.raises(SecurityError, match=r"security\.tokens"):
         load_credentials(config(keys, client__listen="0.0.0.0:7701"), SECRET, None)
+
+
+def test_the_single_word_stands_beside_the_book(keys: KeysDir, tmp_path: Path) -> None:
+    word = tmp_path / "word"
+    write_secret(word, "open sesame\n")
+    found = load_credentials(config(keys, security__token_file=str(word)), SECRET, None).tokens
+    assert found is not None and [token.name for token in found.tokens] == ["admin", "token-file"]
+    for secret in ("open sesame", read_token(keys.token)):
+        client = found.client_of(secret, 0.0)
+        assert client is not None and client.administers
+    assert found.client_of("sesame", 0.0) is None
 
 
 def test_half_a_certificate_is_told(keys: KeysDir) -> None:

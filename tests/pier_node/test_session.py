@@ -13,7 +13,7 @@ from pier_node.protocol.server import Gone, ServerLimits
 from pier_node.server import ServerOptions
 from pier_node.service import AnswerSink, Failure
 from pier_node.session import SessionLimits
-from tests.pier_node.worlds import BATCH, Door, FixedOverlay, ScriptedEngine
+from tests.pier_node.worlds import BATCH, Door, FixedOverlay, ScriptedEngine, book
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_connections_are_bounded_and_the_refusal_says_by_what(engine: ScriptedEn
 
 
 def test_a_token_is_wanted_where_one_is_set(engine: ScriptedEngine) -> None:
-    door = Door(ComposedService(FixedOverlay(), engine), ServerOptions(token="secret"))
+    door = Door(ComposedService(FixedOverlay(), engine), ServerOptions(tokens=book("secret")))
     assert door.client("secret").told(m.Welcome)
     assert door.client("wrong").told(Gone)[0].reason == "token not accepted"
     assert door.server.statistics().tokens_refused == 1

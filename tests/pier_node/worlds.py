@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pier_node.access.clients import Role
+from pier_node.access.tokens import Token, TokenBook, digest
 from pier_node.protocol import messages as m
 from pier_node.protocol.client import ClientMachine
 from pier_node.server import ClientServer, ServerOptions
@@ -25,6 +27,12 @@ from pier_node.service import (
     RingView,
 )
 
+
+def book(word: str, *roles: Role, **more: Any) -> TokenBook:
+    """A book with one token; its bearer is called `someone`."""
+    return TokenBook(tokens=(Token("someone", roles or ("administer",), (digest(word),), 0, **more),))
+
+
 BATCH = pa.record_batch({"src": ["10.0.0.1", "10.0.0.2"], "n": [1, 2]})
 
 
@@ -39,6 +47,9 @@ class ManualClock:
         self._timers: list[tuple[float, int, Callable[[Any], None], Any, list[bool]]] = []
 
     def now(self) -> float:
+        return self._now
+
+    def wall(self) -> float:
         return self._now
 
     def call_later(self, delay_s: float, fn: Callable[[Any], None], arg: Any) -> Any:

@@ -81,3 +81,23 @@ def test_a_node_without_a_proof_is_not_let_in() -> None:
     wire.run(30.0)
     assert stranger.told == {1: [False]}
     assert honest.machine.statistics().dropped["forged_id"] >= 1
+
+
+def test_a_revoked_node_is_shut_out_in_the_middle_of_a_session() -> None:
+    wire = Wire()
+    a = wire.add(Endpoint("127.0.0.1:1", identity=ALICE))
+    b = wire.add(Endpoint("127.0.0.1:2", identity=BOB))
+    wire.send(b, a.address, b"before", 1)
+    wire.run(1.0)
+    a.machine.revoke(frozenset({BOB.node_id}))
+    assert a.machine.peer_id(b.address) is None
+    wire.send(b, a.address, b"after", 2)
+    wire.send(a, b.address, b"to the outcast", 3)
+    wire.run(60.0)
+    assert b.told == {1: [True], 2: [False]} and a.told == {3: [False]}
+    assert [payload for _, payload in a.received] == [b"before"]
+    assert a.machine.statistics().dropped["revoked_id"] >= 1
+    a.machine.revoke(frozenset())
+    wire.send(b, a.address, b"pardoned", 4)
+    wire.run(60.0)
+    assert b.told[4] == [True]

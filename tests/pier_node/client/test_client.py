@@ -21,7 +21,7 @@ from pier_node.server import ClientServer, ServerOptions
 from pier_node.service import AnswerSink, Failure
 from pier_node.tls import client_context, server_context
 from runtime.native import open_native
-from tests.pier_node.worlds import BATCH, FixedOverlay, ListJournal, ScriptedEngine
+from tests.pier_node.worlds import BATCH, FixedOverlay, ListJournal, ScriptedEngine, book
 
 pytestmark = pytest.mark.trio
 
@@ -172,7 +172,7 @@ async def test_tls_and_token(tmp_path: Path) -> None:
     keys = KeysDir(tmp_path / "keys")
     keys.make(["localhost", "127.0.0.1"])
     tls = server_context(keys.tls_certificate, keys.tls_key)
-    async with a_node(ServerOptions(token="secret"), tls) as node:
+    async with a_node(ServerOptions(tokens=book("secret")), tls) as node:
         trusting = client_context(keys.tls_authority, check_hostname=True)
         async with client.connect("127.0.0.1", node.port, token="secret", tls=trusting) as conn:
             assert (await conn.status()).pid == 7

@@ -1,0 +1,1 @@
+"""Who may do what at a node's door: tokens, roles, rights and rates."""

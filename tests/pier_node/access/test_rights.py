@@ -1,0 +1,163 @@
+"""Who may do what, through the door: roles, namespaces, rates and revocation as a client meets them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pier_node.access.clients import Client
+from pier_node.access.rates import RateLimits
+from pier_node.access.rights import may_run
+from pier_node.access.tokens import Token, TokenBook, digest
+from pier_node.node_service import ComposedService
+from pier_node.protocol import messages as m
+from pier_node.protocol.server import Gone
+from pier_node.server import ServerOptions
+from query.plan import Constant, Operator, Opgraph, Plan
+from tests.pier_node.worlds import BATCH, Caller, Door, FixedOverlay, ScriptedEngine
+
+BOOK = TokenBook(
+    tokens=(
+        Token("reader", ("ask",), (digest("r"),), 0),
+        Token("feeder", ("publish",), (digest("f"),), 0, namespaces=("fw",)),
+        Token("root", ("administer",), (digest("a"),), 0),
+    )
+)
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    return ScriptedEngine()
+
+
+def opened(engine: ScriptedEngine, **options: Any) -> Door:
+    return Door(ComposedService(FixedOverlay(), engine), ServerOptions(tokens=BOOK, **options))
+
+
+def attempts(client: Caller) -> list[str]:
+    """Everything there is to ask for; what was refused for want of a right."""
+    client.machine.ask("q", "ufl", 1_000)
+    client.machine.publish("fw", ["src"], None)
+    client.machine.publish("other", ["src"], None)
+    client.machine.put_object("fw", "k", "s", b"v", 60.0)
+    client.machine.put_object("pier.tables", "k", "s", b"v", 60.0)
+    client.machine.get_objects("fw", "k")
+    client.machine.explain("SELECT 1", "sql")
+    for what in ("tables", "queries", "status", "ring"):
+        client.machine.call(what)
+    client.run()
+    return [failed.message for failed in client.told(m.Failed) if failed.kind == "refused"]
+
+
+def test_each_role_has_its_rights(engine: ScriptedEngine) -> None:
+    door = opened(engine)
+    assert attempts(door.client("a")) == []
+    refused = attempts(door.client("r"))
+    assert len(refused) == 4 and all("'reader' does not allow to publish into" in text for text in refused)
+    refused = attempts(door.client("f"))
+    assert sum("does not allow to ask" in text for text in refused) == 5
+    assert sum("publish into 'other'" in text or "'pier.tables'" in text for text in refused) == 2
+    assert door.server.statistics().client["reader"].rights_refused == 4
+
+
+def test_a_query_is_its_askers_and_the_administrators(engine: ScriptedEngine) -> None:
+    door = opened(engine)
+    engine.queries = lambda done: done(  # type: ignore[method-assign]
+        (m.QueryEntry("q1", "x", client="reader@h:1"), m.QueryEntry("q2", "y", client="root@h:2"))
+    )
+    reader, root = door.client("r"), door.client("a")
+    for client in (reader, root):
+        client.machine.call("queries")
+        client.machine.call("cancel", "q2")
+        client.machine.call("cancel", "q1")
+        client.run()
+    assert [entry.id for entry in reader.told(m.QueriesAre)[0].queries] == ["q1"]
+    assert [entry.id for entry in root.told(m.QueriesAre)[0].queries] == ["q1", "q2"]
+    assert "of yours" in reader.told(m.Failed)[0].message and len(reader.told(m.Done)) == 1
+
+
+def test_a_revoked_token_ends_its_sessions_and_only_those(engine: ScriptedEngine) -> None:
+    door = opened(engine)
+    reader, root = door.client("r"), door.client("a")
+    reader.machine.ask("q", "ufl", 1_000)
+    reader.run()
+    door.server.use_tokens(TokenBook(tokens=BOOK.tokens[1:]))
+    events = reader.machine.receive(bytes(reader.stream.sent), 0.0)
+    assert isinstance(events[-1], Gone) and "revoked" in events[-1].reason
+    assert engine.told[0][0] == "cancel" and not root.stream.over
+    assert door.client("r").told(Gone)[0].reason == "token not accepted"
+    counted = door.server.statistics()
+    assert (counted.tokens_revoked, counted.tokens_refused, counted.connections) == (1, 1, 1)
+
+
+def test_rates_refuse_by_name_and_are_counted(engine: ScriptedEngine) -> None:
+    door = opened(engine, rates=RateLimits(requests_per_s=1.0, request_burst=3))
+    client = door.client("r")
+    for _ in range(5):
+        client.machine.call("status")
+    client.run()
+    assert len(client.told(m.StatusIs)) == 3
+    assert all("client.requests_per_s" in failed.message for failed in client.told(m.Failed))
+    # Another connection of the same client has no budget of its own; another client has.
+    again, other = door.client("r"), door.client("a")
+    for each in (again, other):
+        each.machine.call("status")
+        each.run()
+    assert again.told(m.Failed) and other.told(m.StatusIs)
+    assert door.server.statistics().client["reader"].rate_limited == 3
+
+
+def test_queries_at_once_are_counted_over_connections(engine: ScriptedEngine) -> None:
+    door = opened(engine, rates=RateLimits(queries_max=2))
+    clients = [door.client("r") for _ in range(3)]
+    for client in clients:
+        client.machine.ask("q", "ufl", 1_000)
+        client.run()
+    assert "client.queries_max" in clients[2].told(m.Failed)[0].message
+    clients[0].stream.handler.closed("gone")
+    engine.sinks[1].finish(m.Account("q"))
+    clients[1].run()
+    assert door.server.statistics().client["reader"].queries == 0
+    clients[2].machine.ask("q", "ufl", 1_000)
+    clients[2].run()
+    assert len(clients[2].told(m.Failed)) == 1 and len(engine.sinks) == 3
+
+
+def test_a_fast_publisher_gets_its_credit_later(engine: ScriptedEngine) -> None:
+    door = opened(engine, rates=RateLimits(publish_bytes_per_s=100.0))
+    client = door.client("f")
+    request = client.machine.publish("fw", ["src"], None)
+    client.run()
+    sent = 0
+    while client.machine.is_ready(request) and sent < 100_000:
+        client.machine.rows(request, "fw", BATCH)
+        client.run()
+        sent += 1
+    before = door.server.statistics().client["feeder"]
+    assert before.publish_delays > 0 and not client.machine.is_ready(request)
+    door.clock.advance(100_000.0)
+    client.run()
+    assert client.stream.over or client.machine.is_ready(request)
+
+
+def test_connections_from_one_address(engine: ScriptedEngine) -> None:
+    door = opened(engine, connections_per_address_max=2)
+    clients = [door.client("r") for _ in range(3)]
+    assert "client.connections_per_address_max" in clients[2].told(Gone)[0].reason
+    clients[0].stream.handler.closed("gone")
+    assert door.client("r").told(m.Welcome)
+    assert door.server.statistics().refused_by_address == 1
+
+
+@pytest.mark.parametrize("namespace", ["stolen", Constant("stolen", "text")])
+def test_a_query_puts_only_where_its_asker_may(namespace: str | Constant) -> None:
+    def plan(ns: str | Constant) -> Plan:
+        return Plan((Opgraph("g", {}, (Operator("p", "put", "DHT", (), {"ns": ns}),)),))
+
+    reader = Client("reader", frozenset({"ask"}))
+    feeder = Client("feeder", frozenset({"ask", "publish"}), ("stolen",))
+    refused = may_run(reader, plan(namespace), "ab12")
+    assert refused is not None and "'stolen'" in refused.message
+    assert may_run(feeder, plan(namespace), "ab12") is None
+    assert may_run(reader, plan("pier.q.ab12.rows"), "ab12") is None
