@@ -28,8 +28,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("tables", "cli.tables", "list tables"),
     ("queries", "cli.queries", "list running queries, or cancel one"),
     ("status", "cli.status", "show how a node is doing"),
+    ("health", "cli.health", "ask whether a node lives or is ready"),
     ("ring", "cli.ring", "show who is on the ring and who owns what"),
-    ("keys", "cli.keys", "make, rotate and list a cluster's keys"),
+    ("keys", "cli.keys", "make, rotate, list and revoke a cluster's keys"),
     ("logs", "cli.logs", "detect and parse firewall logs"),
     ("sim", "cli.sim", "simulate a scenario"),
 )

@@ -96,9 +96,12 @@ class OverlayNode:
         self._go()
 
     def join(self, gateways: Sequence[Address]) -> None:
-        """Joins through any member, for as long as it takes."""
+        """Joins through any member, for as long as it takes. A member is only told whom to ask when it has lost
+        the ring."""
+        member = self.router.joined
         self.router.join(gateways)
-        self._go()
+        if not member:
+            self._go()
 
     def leave(self, done: Callable[[], None]) -> None:
         """Gives its objects to those who will own them, says goodbye, and calls done."""

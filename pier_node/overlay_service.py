@@ -7,7 +7,7 @@ the next key, until the circle closes. Nobody keeps a list of members, so this i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from overlay.dht.messages import Code
@@ -52,9 +52,12 @@ class OverlayFacts:
         figures: dict[str, Scalar] = {}
         for name, snapshot in self._statistics().items():
             flatten(name, snapshot, figures)
+        done(replace(self.brief(), figures=figures))
+
+    def brief(self) -> NodeStatus:
+        """A status without figures."""
         known = len(self._router.neighbours()) if self._router.joined else 0
-        me = self._router.me
-        done(self._describe(NodeStatus(me.id.hex(), me.address, self._router.joined, known, figures=figures)))
+        return self._describe(replace(self._bare_status(), neighbours=known))
 
     def ring(self, whole: bool, done: Reply[RingView]) -> None:
         if not self._router.joined:

@@ -40,6 +40,9 @@ class NodeParts:
     engine: EngineNode
     tables: NodeTables
     server: ClientServer
+    #: Figures of every part, by name.
+    snapshots: Callable[[], dict[str, object]]
+    status: Callable[[], NodeStatus]
 
 
 def build_node(
@@ -48,10 +51,10 @@ def build_node(
     credentials: Credentials,
     journal: SessionJournal,
     describe: Callable[[NodeStatus], NodeStatus],
-    sources: Callable[[], dict[str, Any]] = dict,
+    figures: Callable[[], dict[str, Any]] = dict,
     services: dict[str, Any] | None = None,
 ) -> NodeParts:
-    """`describe` adds what only the process knows to a status, `sources` the figures of the node's own data;
+    """`describe` adds what only the process knows to a status, `figures` what it knows of its sources and runtime;
     `services` are for operators that read files and databases."""
     messenger = open_messenger(
         runtime,
@@ -71,7 +74,8 @@ def build_node(
             "overlay": overlay.statistics(),
             "transport": messenger.statistics(),
             "clients": server.statistics(),
-            "sources": sources(),
+            "queries": queries.statistics(),
+            **figures(),
             "staging": queries.staging.statistics(),
             "logs": {"kept": len(queries.logs), "expired": queries.logs.expired},
         }
@@ -85,7 +89,7 @@ def build_node(
         server_options(config, credentials.tokens),
         journal,
     )
-    return NodeParts(messenger, overlay, engine, tables, server)
+    return NodeParts(messenger, overlay, engine, tables, server, snapshots, facts.brief)
 
 
 def server_options(config: Config, tokens: TokenBook | None) -> ServerOptions:

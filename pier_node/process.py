@@ -11,10 +11,12 @@ import importlib.metadata
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trio
@@ -22,20 +24,22 @@ import trio
 from overlay.transport.identity import SECRET_BYTES
 from pier_node.config import Config, ConfigError, load, parse_source
 from pier_node.data_dir import DataDir, DataDirError, NodeState, write_state
+from pier_node.http.door import HttpDoor
+from pier_node.joining import Joining
 from pier_node.journal import Journal
 from pier_node.key_files import KeyFilesError
 from pier_node.key_watch import watch_keys
 from pier_node.parts import NodeParts, build_node
-from pier_node.resolve import ResolveError, resolve_members, resolve_one
+from pier_node.resolve import ResolveError, own_address, resolve_one
 from pier_node.security import Credentials, SecurityError, load_credentials
 from pier_node.service import NodeStatus
 from pier_node.sources.opening import NodeSources, SourceOpenError
 from pier_node.tls import TlsError
+from runtime.api import Stream
 from runtime.native import AddressError, NativeRuntime, open_native
+from runtime.native.address import is_wildcard
 from runtime.native.secret_files import fresh_secret
 
-#: How often join names are looked up again while the node is not on the ring.
-RESOLVE_PERIOD_S = 5.0
 #: How long the goodbyes may take to leave the machine.
 GOODBYE_S = 0.5
 _GOODBYE_LOOK_S = 0.01
@@ -56,6 +60,27 @@ _START_ERRORS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the node is, in numbers. No door means no clients."""
+
+    bind: str
+    advertise: str | None
+    door: str | None
+    http: str | None
+
+
+async def _addresses(config: Config) -> Addresses:
+    async def numeric(text: str) -> str | None:
+        return await resolve_one(text) if text else None
+
+    bind = await resolve_one(config.node.listen)
+    advertise = await numeric(config.node.advertise)
+    if advertise is None and is_wildcard(bind):
+        advertise = await own_address(bind)
+    return Addresses(bind, advertise, await numeric(config.client.listen), await numeric(config.http.listen))
+
+
 class NodeProcess:
     """One node and what only a process knows about it."""
 
@@ -63,14 +88,13 @@ class NodeProcess:
         self.config = config
         self.credentials = credentials
         self.journal = journal
-        self.client_address = ""
+        self.client_address = self.http_address = ""
         self._started_s = time.monotonic()
         self._version = importlib.metadata.version("pier")
 
-    async def run(self, bind: str, advertise: str | None, door: str | None) -> None:
-        """Addresses are numeric by now; no door means no clients."""
+    async def run(self, at: Addresses) -> None:
         sealed = self.credentials.keyring is not None
-        async with open_native(bind, advertise, sealed=sealed) as runtime:
+        async with open_native(at.bind, at.advertise, sealed=sealed) as runtime:
             sources = self._sources(runtime)
             parts = build_node(
                 runtime,
@@ -78,22 +102,29 @@ class NodeProcess:
                 self.credentials,
                 self.journal,
                 self._describe,
-                sources.statistics,
+                lambda: {"sources": sources.statistics(), "runtime": runtime.statistics()},
                 sources.services(self._folder("files")),
             )
             with ExitStack() as cleanup:
                 self._open_sources(sources, parts, cleanup)
-                if door is not None:
-                    self._open_door(runtime, parts, door)
+                if at.door is not None:
+                    self.client_address = self._listen(
+                        runtime, "client.listen", at.door, parts.server.accept, self.credentials.tls
+                    )
+                if at.http is not None:
+                    http = HttpDoor(runtime, parts.status, parts.snapshots)
+                    self.http_address = self._listen(runtime, "http.listen", at.http, http.accept, None)
                 self._write_state(runtime, cleanup)
                 self.journal.info(
                     "node is up",
                     id=self.credentials.node_id.hex(),
                     address=runtime.address,
                     clients=self.client_address or "none",
+                    http=self.http_address or "none",
                 )
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._join, runtime, parts)
+                    joining = Joining(parts.overlay, runtime.address, self.config.node.join, self.journal)
+                    nursery.start_soon(joining.run)
                     nursery.start_soon(watch_keys, self.config, self.credentials, parts, self.journal)
                     await self._until_told(parts)
                     nursery.cancel_scope.cancel()
@@ -128,11 +159,18 @@ class NodeProcess:
         except SourceOpenError as error:
             raise StartError(f"node.sources: {error}") from None
 
-    def _open_door(self, runtime: NativeRuntime, parts: NodeParts, at: str) -> None:
+    def _listen(
+        self,
+        runtime: NativeRuntime,
+        knob: str,
+        at: str,
+        accept: Callable[[Stream], None],
+        tls: ssl.SSLContext | None,
+    ) -> str:
         try:
-            self.client_address = runtime.listen(at, parts.server.accept, self.credentials.tls)
+            return runtime.listen(at, accept, tls)
         except OSError as error:
-            raise StartError(f"client.listen: cannot listen on {at}: {error.strerror}") from None
+            raise StartError(f"{knob}: cannot listen on {at}: {error.strerror}") from None
 
     def _write_state(self, runtime: NativeRuntime, cleanup: ExitStack) -> None:
         if not self.config.node.state_file:
@@ -144,25 +182,6 @@ class NodeProcess:
         except OSError as error:
             raise StartError(f"node.state_file: cannot write {path}: {error.strerror}") from None
         cleanup.callback(path.unlink, missing_ok=True)
-
-    async def _join(self, runtime: NativeRuntime, parts: NodeParts) -> None:
-        """Joins through whomever the configured names lead to, as long as it takes."""
-        names = self.config.node.join
-        known: list[str] = []
-        while names and not parts.overlay.router.joined:
-            members, problems = await resolve_members(names, (runtime.address,))
-            for problem in problems:
-                self.journal.warning("cannot resolve a member to join", member=problem)
-            if not members and not problems:
-                break
-            if members and members != known:
-                known = members
-                self.journal.info("joining", through=",".join(members))
-                parts.overlay.join(members)
-            await trio.sleep(RESOLVE_PERIOD_S)
-        if not parts.overlay.router.joined:
-            self.journal.info("starting a ring")
-            parts.overlay.start()
 
     async def _until_told(self, parts: NodeParts) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -198,18 +217,16 @@ async def run_node(config: Config) -> None:
                 held.callback(os.close, data.lock())
             secret = data.secret() if data is not None else fresh_secret(SECRET_BYTES)
             credentials = load_credentials(config, secret, data)
-            bind = await resolve_one(config.node.listen)
-            advertise = await resolve_one(config.node.advertise) if config.node.advertise else None
-            door = await resolve_one(config.client.listen) if config.client.listen else None
+            at = await _addresses(config)
         except _START_ERRORS as error:
             raise StartError(str(error)) from None
         journal = Journal(config.log, credentials.node_id.hex())
         try:
-            await NodeProcess(config, credentials, journal).run(bind, advertise, door)
+            await NodeProcess(config, credentials, journal).run(at)
         except AddressError as error:
             raise StartError(f"node.listen: {error}") from None
         except OSError as error:
-            raise StartError(f"node.listen: cannot listen on {bind}: {error.strerror}") from None
+            raise StartError(f"node.listen: cannot listen on {at.bind}: {error.strerror}") from None
         except BaseExceptionGroup as group:
             # The door is opened inside the runtime's nursery, which wraps what goes wrong there.
             refused = group.subgroup(StartError)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import trio
 
-from pier_node.config.addresses import join_address, split_address
+from pier_node.config.addresses import is_loopback, join_address, split_address
 from runtime.api import Address
 
 #: Of one name; a name with more members than this is cut.
@@ -40,8 +40,26 @@ async def resolve_one(text: str) -> Address:
     return next((address for address in found if not address.startswith("[")), found[0])
 
 
-async def resolve_members(texts: Sequence[str], own: Sequence[Address]) -> tuple[list[Address], list[str]]:
-    """The members behind all names, this node left out; and what could not be resolved."""
+async def own_address(bind: Address) -> Address:
+    """What a node that listens on every address of its host tells others: where the host's own name leads."""
+    host, port = split_address(bind)
+    name = socket.gethostname()
+    try:
+        found = await resolve(join_address(name, port))
+    except ResolveError:
+        found = []
+    usable = [each for each in found if not is_loopback(split_address(each)[0])]
+    fitting = [each for each in usable if each.startswith("[") == (":" in host)] or usable
+    if not fitting:
+        raise ResolveError(
+            f"node.listen is {bind}, and the host's own name, {name}, leads nowhere that others can reach; "
+            "say with node.advertise (--advertise) which address other nodes shall use"
+        )
+    return fitting[0]
+
+
+async def resolve_members(texts: Sequence[str]) -> tuple[list[Address], list[str]]:
+    """The members behind all names, and what could not be resolved."""
     members: dict[Address, None] = {}
     problems: list[str] = []
     for text in texts:
@@ -49,4 +67,4 @@ async def resolve_members(texts: Sequence[str], own: Sequence[Address]) -> tuple
             members.update(dict.fromkeys(await resolve(text)))
         except ResolveError as error:
             problems.append(str(error))
-    return [member for member in members if member not in own], problems
+    return list(members), problems

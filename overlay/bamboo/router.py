@@ -61,13 +61,20 @@ class BambooRouter:
         return self.core.state is State.MEMBER
 
     def start(self) -> None:
-        """Becomes the first member of a new ring, or a member of one whose tables `static` has filled."""
+        """Becomes the first member of a new ring, or a member of one whose tables `static` has filled. Gateways of a
+        join that led nowhere are asked again now and then: what they belong to becomes one ring with this."""
+        self._joiner.stop()
         self.core.state = State.MEMBER
         self._ownership.reset()
         self._ownership.publish()
         self._maintenance.start()
 
     def join(self, gateways: Sequence[Address]) -> None:
+        """Joins; of a member, only the gateways change."""
+        if self.joined:
+            self._joiner.gateways = [gateway for gateway in gateways if gateway != self._me.address]
+            return
+        self._joiner.stop()
         self._joiner.join(gateways)
         self._maintenance.start()
 

@@ -26,11 +26,12 @@ class NodeSection:
     #: Where the node listens for other nodes (UDP), as host:port; port 0 picks a free one. Anything but
     #: loopback needs a keyring.
     listen: str = "127.0.0.1:7700"
-    #: What other nodes are told to reach it under, where that differs (NAT, containers, 0.0.0.0). Empty: the
-    #: address it listens on.
+    #: What other nodes are told to reach it under, where that differs (NAT, containers). Empty: the address it
+    #: listens on or, when it listens on every address (0.0.0.0, [::]), where the host's own name leads.
     advertise: str = ""
-    #: Members to join through, as host:port; names are resolved at each attempt, so a name with several
-    #: addresses is several members. Tried in turn, for ever. None: the node starts a ring of its own.
+    #: Members to join through, as host:port; names are resolved again and again, and a name with several
+    #: addresses is several members. Tried in turn, for ever, also by a member that has lost its ring. A node that
+    #: is among them is a seed: it starts a ring when no other lets it in. None: the node starts a ring of its own.
     join: tuple[str, ...] = ()
     #: Where the node keeps who it is. Without it a restarted node is a new node, and what it owned moves twice.
     data_dir: str = ""
@@ -82,6 +83,15 @@ class ClientSection:
     #: ends the queries of vanished clients sooner.
     ping_after_s: float = 15.0
     gone_after_s: float = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSection:
+    """Metrics, health and readiness (HTTP): /metrics, /health, /ready."""
+
+    #: Where they are answered, as host:port; port 0 picks a free one; empty: nowhere. Plain HTTP without a token,
+    #: and only figures and names are shown: loopback, or where your monitoring is and nobody else.
+    listen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +148,7 @@ class Config:
 
     node: NodeSection = field(default_factory=NodeSection)
     client: ClientSection = field(default_factory=ClientSection)
+    http: HttpSection = field(default_factory=HttpSection)
     security: SecuritySection = field(default_factory=SecuritySection)
     log: LogSection = field(default_factory=LogSection)
     limits: Limits = field(default_factory=Limits)

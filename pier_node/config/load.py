@@ -127,7 +127,11 @@ def _value(path: str, value: Any, kind: Any) -> Any:
 def check(config: Config) -> None:
     """What no type says: addresses, sources, bounds."""
     _address("node.listen", config.node.listen)
-    for name, text in (("node.advertise", config.node.advertise), ("client.listen", config.client.listen)):
+    for name, text in (
+        ("node.advertise", config.node.advertise),
+        ("client.listen", config.client.listen),
+        ("http.listen", config.http.listen),
+    ):
         if text:
             _address(name, text)
     for text in config.node.join:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pier_node.protocol.messages import Account as WireAccount
 from pier_node.service import AnswerSink, Failure, QueryRequest
 from query.batch import Batch
@@ -17,8 +19,16 @@ MISSING_SHOWN = 16
 class Asked:
     """A running query: the engine's sink and the client's handle in one."""
 
-    def __init__(self, request: QueryRequest, sink: AnswerSink, clock: Clock) -> None:
+    def __init__(
+        self,
+        request: QueryRequest,
+        sink: AnswerSink,
+        clock: Clock,
+        over: Callable[[Asked, WireAccount | Failure], None],
+    ) -> None:
+        """`over` is told how it ended, before the client is."""
         self.request = request
+        self._over = over
         self.rows_given = 0
         self._sink = sink
         self._clock = clock
@@ -54,7 +64,9 @@ class Asked:
         self._sink.tap(remark.node.hex(), remark.operator, f"{remark.kind}: {remark.text}")
 
     def finish(self, account: Account) -> None:
-        self._sink.finish(wire_account(account))
+        said = wire_account(account)
+        self._over(self, said)
+        self._sink.finish(said)
 
     # -- for the client
 
@@ -68,6 +80,7 @@ class Asked:
             self._query.taps(on, operators)
 
     def fail(self, failure: Failure) -> None:
+        self._over(self, failure)
         self._sink.fail(failure)
 
     def _progress(self) -> None:

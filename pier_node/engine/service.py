@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
@@ -11,11 +12,12 @@ from pier_node.access.rights import may_run
 from pier_node.engine.asking import Asked
 from pier_node.engine.compilers import LANGUAGES, Language, Text, compiled, described, explained
 from pier_node.engine.dictionary import Dictionary, Tables
+from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.publication import Publishing
 from pier_node.engine.result_log import ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
+from pier_node.protocol.messages import Account, QueryEntry, Slice, TableEntry
 from pier_node.protocol.messages import Limits as WireLimits
-from pier_node.protocol.messages import QueryEntry, Slice, TableEntry
 from pier_node.service import (
     AnswerSink,
     Description,
@@ -40,6 +42,7 @@ from query.plan import Plan
 from runtime.api import Runtime
 
 T = TypeVar("T")
+_log = logging.getLogger("pier.query")
 
 #: Texts longer than this are parsed off the event loop: a megabyte takes a second or two.
 PARSE_HERE_CHARS = 20_000
@@ -66,11 +69,12 @@ class QueryService:
         self._dictionary = Dictionary(runtime, engine.catalog)
         self.staging = Staging(runtime, engine.overlay.publisher, staged_bytes_max)
         self.logs = ResultLogs(runtime, self.query)
+        self._figures = QueryFigures()
 
     # -- queries
 
     def query(self, request: QueryRequest, sink: AnswerSink) -> QueryHandle:
-        asked = Asked(request, sink, self._runtime)
+        asked = Asked(request, sink, self._runtime, self._over)
         try:
             limits = granted(request.limits, narrowed(self._limits, request.who.limits))
         except ValueError as error:
@@ -150,9 +154,46 @@ class QueryService:
         except TooManyQueries as error:
             asked.fail(Failure("limit", str(error)))
             return
+        self._figures.asked += 1
+        _log.debug(
+            "query started",
+            extra={
+                "details": {
+                    "query": query.spec.id,
+                    "client": asked.request.client,
+                    "text": asked.request.text[:TEXT_SHOWN_CHARS],
+                }
+            },
+        )
         asked.attach(query)
         self._asked = {id_: each for id_, each in self._asked.items() if id_ in self._engine.proxy.queries}
         self._asked[query.spec.id] = asked
+
+    def _over(self, asked: Asked, outcome: Account | Failure) -> None:
+        """Counts how a query ended, and says so with its id."""
+        if isinstance(outcome, Failure):
+            self._figures.refused(outcome.kind)
+            details: dict[str, object] = {"kind": outcome.kind, "reason": outcome.message[:TEXT_SHOWN_CHARS]}
+            _log.info("query rejected", extra={"details": {"client": asked.request.client, **details}})
+            return
+        self._figures.finished(outcome.ended, outcome.rows, outcome.elapsed_s)
+        told = ("query", "ended", "asked", "answered", "empty", "failed", "unreachable", "rows", "elapsed_s")
+        details = {name: getattr(outcome, name) for name in told}
+        _log.info("query ended", extra={"details": {"client": asked.request.client, **details}})
+
+    def statistics(self) -> QueryStatistics:
+        figures, engine = self._figures, self._engine
+        return QueryStatistics(
+            running=len(engine.proxy.queries),
+            runs=len(engine.executor.runs),
+            asked=figures.asked,
+            ended=dict(figures.ended),
+            rejected=dict(figures.rejected),
+            rows=figures.rows,
+            runs_refused=engine.executor.refused,
+            remarks_suppressed=engine.executor.remarks_suppressed,
+            durations=figures.durations,
+        )
 
     def queries(self, done: Reply[tuple[QueryEntry, ...]]) -> None:
         """Every query that runs on this node, whoever asked it; text and client where this node is its proxy."""

@@ -6,6 +6,7 @@ in an exception. Ids of queries that ended are remembered for a while, so that a
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from query.engine.trees import Trees
 from query.plan import Opgraph
 from query.plan_check import plan_problems
 from runtime.api import Address, Messenger, Runtime
+
+_log = logging.getLogger("pier.query")
 
 TOPIC = "query"
 TOPIC_END = "query-end"
@@ -167,6 +170,7 @@ class Executor:
             late,
         )
         self.runs[spec.id] = run
+        _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})
         run.branch = branch
         run.start(lambda opgraph: self._is_meant_for_me(opgraph, spec))
         return run
@@ -186,6 +190,7 @@ class Executor:
 
     def _end(self, run: Run) -> None:
         run.close()
+        _log.debug("query is over here", extra={"details": {"query": run.spec.id}})
         self.runs.pop(run.spec.id, None)
         self._allowances.pop(run.spec.id, None)
         self._ended[run.spec.id] = None

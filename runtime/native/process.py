@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import trio
 
 from runtime.api import Address, DatagramHandler, Datagrams, Stream, Timer
-from runtime.native.address import AddressError, is_loopback, is_wildcard
+from runtime.native.address import AddressError, format_address, is_loopback, is_wildcard, split_address
 from runtime.native.statistics import NativeStatistics
 from runtime.native.streams import Streams
 from runtime.native.timers import TimerHeap
@@ -241,10 +241,18 @@ async def open_native(
     udp = UdpSocket(bind, offload=offload)
     try:
         async with trio.open_nursery() as nursery:
-            runtime = NativeRuntime(udp, advertise or udp.address, nursery)
+            runtime = NativeRuntime(udp, _advertised(advertise, udp.address), nursery)
             nursery.start_soon(runtime._read_datagrams)
             nursery.start_soon(runtime._keep_time)
             yield runtime
             nursery.cancel_scope.cancel()
     finally:
         udp.close()
+
+
+def _advertised(advertise: Address | None, bound: Address) -> Address:
+    """What others are told; port 0 stands for whichever the kernel picked."""
+    if advertise is None:
+        return bound
+    host, port = split_address(advertise)
+    return format_address(host, port or split_address(bound)[1])

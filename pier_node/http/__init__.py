@@ -1,0 +1,1 @@
+"""Metrics, health and readiness over HTTP, for whoever looks after a node."""
