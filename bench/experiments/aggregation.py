@@ -59,7 +59,7 @@ class Row:
     complete: int
     revised: int
     in_degree_max: int
-    root_in_bytes: int
+    in_bytes_max: int
     #: The bytes that came in at the most loaded nodes, largest first.
     loaded: str
 
@@ -211,7 +211,7 @@ def claims(one_shot: list[Row], continuous: list[Row], most: int) -> list[Claim]
 
     found: list[Claim] = []
     c, o = continuous, one_shot
-    total, root, steady = "total_bytes", "root_in_bytes", "steady_latency_s"
+    total, root, steady = "total_bytes", "in_bytes_max", "steady_latency_s"
     others = [name for name in ONE_SHOT if name != "IP-1L-Optimal"]
     apart = ("IP-1L-Optimal", "DHT-1L-Timeout", "DHT-ML-Timeout")
     flat = ("IP-1L-Optimal", "DHT-1L-Learned", "DHT-ML-Learned")

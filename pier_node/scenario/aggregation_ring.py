@@ -120,7 +120,7 @@ class AggregationRing:
             )
             one = _encode(1)
             self.sessions[number] = self.services[number].open(
-                spec, add, lambda epoch, give: give(one), edges, -WARM_S
+                spec, add, lambda epoch, give: give(one), lambda: edges, -WARM_S
             )
 
         def got(result: EpochResult) -> None:

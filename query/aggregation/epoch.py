@@ -22,6 +22,7 @@ class Epoch:
     __slots__ = (
         "began",
         "born_s",
+        "kept",
         "missing",
         "nodes",
         "number",
@@ -43,6 +44,8 @@ class Epoch:
         self.born_s = now_s
         self.nodes = self.unsent_nodes = 0
         self.state = self.unsent_state = b""
+        #: Whether this node is the root and keeps the whole.
+        self.kept = False
         #: Whether a state has gone up, or at the root a result out.
         self.passed_on = False
         self.revision = 0
@@ -51,6 +54,8 @@ class Epoch:
     def add(self, state: bytes, nodes: int, born_s: float, combine: Combine, keep: bool) -> None:
         """Takes a state in; `keep` at the root, which gives the whole again when more comes late. Raises BadState
         and is as it was before."""
+        if keep:
+            self.keep()
         if state:
             unsent = combine(self.unsent_state, state)
             if keep:
@@ -59,6 +64,11 @@ class Epoch:
         self.born_s = min(self.born_s, born_s)
         self.unsent_nodes += nodes
         self.nodes += nodes if keep else 0
+
+    def keep(self) -> None:
+        """From now on this node is the root: what has not been passed on is the beginning of the whole."""
+        if not self.kept:
+            self.state, self.nodes, self.kept = self.unsent_state, self.unsent_nodes, True
 
     def take_unsent(self) -> tuple[bytes, int]:
         taken = (self.unsent_state, self.unsent_nodes)

@@ -29,7 +29,7 @@ from runtime.api import Address, Messenger, Runtime
 from runtime.message import Message
 
 #: Aggregations at work on one node, and results one waits for.
-SESSIONS_MAX = 1_024
+SESSIONS_MAX = 4_096
 #: States that wait for their query, over all of them, and for how long.
 EARLY_MAX = 65_536
 EARLY_S = 15.0
@@ -83,15 +83,18 @@ class Aggregations:
         spec: SessionSpec,
         combine: Combine,
         source: Source,
-        edges: Edges | None = None,
+        edges: Callable[[], Edges] | None = None,
         age_s: float = 0.0,
+        over: Callable[[], None] | None = None,
+        first: int = 0,
     ) -> Session:
-        """This node takes part from now on. Raises TooManySessions."""
+        """This node takes part from now on, in epochs from `first`; `over` is called when there is nothing left for it
+        to do. Raises TooManySessions."""
         if len(self._parts) >= SESSIONS_MAX:
             raise TooManySessions(f"limit {SESSIONS_MAX} aggregations at once on this node reached")
         assert spec.id not in self._parts, "opened twice"
         transit = Transit(spec, self._messenger, self._router, self._dht, SessionCounts())
-        session = Session(spec, self._runtime, transit, combine, source, edges, age_s)
+        session = Session(spec, self._runtime, transit, combine, source, edges, age_s, over, first)
         self._parts[spec.id] = _Part(session, self._watch(session))
         for psr, previous in self._take_early(spec.id):
             session.arrived(psr, previous)
@@ -153,7 +156,10 @@ class Aggregations:
     def _delivered(self, psr: Psr, passage: Passage) -> None:
         part = self._parts.get(psr.session)
         if part is not None:
-            part.session.arrived(psr, passage.previous.address)
+            previous = passage.previous.address
+            if part.session.spec.strategy.stable and previous != self.address:
+                part.session.transit.adopt(previous)
+            part.session.arrived(psr, previous)
         elif psr.session in self._ended:
             self.strays += 1
         else:

@@ -12,9 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import structs
+
 from query.aggregation.children import Places, Waited
+from query.aggregation.ending import Ending, Standing
 from query.aggregation.epoch import BadState, Combine, Epoch
-from query.aggregation.messages import EpochResult, Psr
+from query.aggregation.messages import HEIGHT_MAX, EpochResult, Psr
 from query.aggregation.strategy import Routing, Strategy, Structure, Timing
 from query.aggregation.transit import Transit
 from runtime.api import Address, Runtime, Timer
@@ -86,10 +89,13 @@ class Session:
         transit: Transit,
         combine: Combine,
         source: Source,
-        edges: Edges | None = None,
+        edges: Callable[[], Edges] | None = None,
         age_s: float = 0.0,
+        over: Callable[[], None] | None = None,
+        first: int = 0,
     ) -> None:
-        """`age_s` is how long ago the aggregation began, for a node that comes later."""
+        """`age_s` is how long ago the aggregation began; epochs from `first` on that are past begin at once. `edges`
+        tells this node's place in the tree of the dissemination, which may change."""
         self.spec = spec
         self.counts = transit.counts
         self.transit = transit
@@ -100,17 +106,30 @@ class Session:
         self._epochs: dict[int, Epoch] = {}
         self._waited = Waited()
         self._places = Places(spec.degree_max)
-        self._next = max(0, int(-(-age_s // spec.epoch_s)))
-        self._first = self._next
+        self._next = first
+        #: The last epoch that began before anybody could be known.
+        self._first = max(first, int(age_s // spec.epoch_s))
+        #: Epochs begin by this, however late a timer comes.
+        self._began_s = runtime.now() - age_s
         self._timer: Timer | None = None
         self._closed = False
+        self._ending = Ending(
+            runtime,
+            spec.strategy,
+            spec.epochs == 1,
+            spec.epochs * spec.epoch_s - age_s,
+            spec.timeout_s,
+            self._standing,
+            over or (lambda: None),
+        )
+        transit.on_settled = self._ending.look
         if self._next < spec.epochs:
-            self._timer = runtime.call_later(self._next * spec.epoch_s - age_s, self._begin, None)
+            self._arm()
 
     @property
     def is_root(self) -> bool:
         if self.spec.strategy.by_dissemination:
-            return self._edges is not None and self._edges.parent is None
+            return self._edges is not None and self._edges().parent is None
         return self.transit.is_root
 
     @property
@@ -120,6 +139,7 @@ class Session:
 
     def close(self) -> None:
         self._closed = True
+        self._ending.close()
         if self._timer is not None:
             self._timer.cancel()
         for epoch in self._epochs.values():
@@ -131,10 +151,14 @@ class Session:
         """An epoch starts by this node's own clock."""
         number, self._next = self._next, self._next + 1
         if self._next < self.spec.epochs:
-            self._timer = self._runtime.call_later(self.spec.epoch_s, self._begin, None)
+            self._arm()
         self._drop_old(number)
         began_s = self._runtime.now()
         self._source(number, lambda state: self._own(number, state, began_s))
+
+    def _arm(self) -> None:
+        at_s = self._began_s + self._next * self.spec.epoch_s
+        self._timer = self._runtime.call_later(max(0.0, at_s - self._runtime.now()), self._begin, None)
 
     def _own(self, number: int, state: bytes, began_s: float) -> None:
         """This node's own state of an epoch is there."""
@@ -148,6 +172,7 @@ class Session:
             self._progress(epoch)
         else:
             self._pass_on(epoch)
+        self._ending.look()
 
     @property
     def _waits(self) -> bool:
@@ -160,10 +185,13 @@ class Session:
         if self._closed:
             return
         self.counts.received += 1
+        self._ending.touched()
         strategy, is_root = self.spec.strategy, self.is_root
+        if previous == self.transit.parent or psr.height >= HEIGHT_MAX:
+            self.transit.leave_parent()
         stays = strategy.routing is not Routing.TREE or self._place(psr, previous)
         if not is_root and strategy.structure is not Structure.HIERARCHY:
-            self.transit.send(psr)
+            self.transit.send(self._placed(psr))
             return
         epoch = self._epoch(psr.epoch)
         if epoch is None:
@@ -240,24 +268,40 @@ class Session:
 
     def _pass_on(self, epoch: Epoch) -> None:
         epoch.stop_timer()
+        if self.is_root:
+            epoch.keep()
         state, nodes = epoch.take_unsent()
         age_ms = max(0, int((self._runtime.now() - epoch.born_s) * 1000.0))
         spec = self.spec
-        if self.is_root:
+        if epoch.kept:
             self.counts.results += 1
             self.counts.revised += epoch.revision > 0
             result = EpochResult(spec.id, epoch.number, epoch.revision, epoch.nodes, epoch.state, age_ms)
             epoch.revision += 1
             self.transit.answer(spec.asker, result)
             return
-        height = free = 0
-        if spec.strategy.routing is Routing.TREE:
-            height, free = self._places.height, max(0, self._places.free)
-        psr = Psr(spec.id, epoch.number, self._runtime.address, nodes, state, age_ms, height, free)
-        if spec.strategy.by_dissemination and self._edges is not None and self._edges.parent is not None:
-            self.transit.send_to(self._edges.parent, psr)
+        psr = self._placed(Psr(spec.id, epoch.number, self._runtime.address, nodes, state, age_ms))
+        parent = self._edges().parent if spec.strategy.by_dissemination and self._edges is not None else None
+        if parent is not None:
+            self.transit.send_to(parent, psr)
         else:
             self.transit.send(psr)
+
+    def _placed(self, psr: Psr) -> Psr:
+        """A state with what a parent in a Tree wants to know of the node that sends it, which need not have made it."""
+        if self.spec.strategy.routing is not Routing.TREE:
+            return psr
+        return structs.replace(psr, height=self._places.height, free=max(0, self._places.free))
+
+    # -- the end
+
+    def _standing(self) -> Standing | None:
+        last = self._epochs.get(self.spec.epochs - 1)
+        if self._closed or last is None or not last.began:
+            return None
+        is_root = self.is_root
+        is_complete = last.passed_on and (not is_root or self._is_complete(last))
+        return Standing(is_root, last.passed_on, is_complete, self.transit.pending == 0)
 
     # -- epochs
 
@@ -266,11 +310,13 @@ class Session:
         if epoch is not None:
             return epoch
         # A child whose clock is ahead may begin an epoch before this node does, but not by more than one.
-        if not self._next - EPOCHS_OPEN_MAX < number <= self._next or number >= self.spec.epochs:
+        now = 1 + int((self._runtime.now() - self._began_s) // self.spec.epoch_s)
+        newest = max(self._next, now)
+        if not newest - EPOCHS_OPEN_MAX < number <= newest or number >= self.spec.epochs:
             return None
         strategy, missing = self.spec.strategy, {}
         if strategy.by_dissemination and self._edges is not None:
-            missing = dict.fromkeys(self._edges.children)
+            missing = dict.fromkeys(self._edges().children)
         elif strategy.learns:
             missing = self._waited.known()
         epoch = self._epochs[number] = Epoch(number, self._runtime.now(), missing)

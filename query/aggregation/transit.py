@@ -6,6 +6,7 @@ answer; then the overlay finds the way again, and the state that did not arrive 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,7 +38,18 @@ def namespace_of(session: str) -> str:
 class Transit:
     """The ways out of one node for one aggregation."""
 
-    __slots__ = ("_dht", "_key", "_me", "_messenger", "_router", "_spec", "counts", "parent")
+    __slots__ = (
+        "_dht",
+        "_key",
+        "_me",
+        "_messenger",
+        "_router",
+        "_spec",
+        "counts",
+        "on_settled",
+        "parent",
+        "pending",
+    )
 
     def __init__(
         self, spec: SessionSpec, messenger: Messenger, router: Router, dht: Dht, counts: SessionCounts
@@ -51,6 +63,9 @@ class Transit:
         self.counts = counts
         #: The next hop that is kept.
         self.parent: Address | None = None
+        #: States and results that have left and are not known to have arrived; who hears when there are none.
+        self.pending = 0
+        self.on_settled: Callable[[], None] | None = None
 
     @property
     def is_root(self) -> bool:
@@ -61,6 +76,7 @@ class Transit:
     def send(self, psr: Psr) -> None:
         """Towards the root."""
         self.counts.sent += 1
+        self.pending += 1
         strategy = self._spec.strategy
         if strategy.routing is Routing.IP:
             self._messenger.send(self._spec.root, psr, self._told)
@@ -74,9 +90,18 @@ class Transit:
             self._router.route(self._key, psr, self._told)
 
     def send_to(self, address: Address, psr: Psr) -> None:
-        """To a parent that the query's dissemination gave."""
+        """To a parent that the query's dissemination gave, or if that is gone to the root itself."""
         self.counts.sent += 1
-        self._messenger.send(address, psr, self._told)
+        self.pending += 1
+
+        def told(arrived: bool) -> None:
+            if arrived or address == self._spec.asker:
+                self._told(arrived)
+            else:
+                self.counts.rerouted += 1
+                self._messenger.send(self._spec.asker, psr, self._told)
+
+        self._messenger.send(address, psr, told)
 
     def redirect(self, child: Address, elsewhere: Address) -> None:
         self._messenger.send(child, Redirect(self._spec.id, elsewhere))
@@ -85,6 +110,7 @@ class Transit:
         self._messenger.send(child, Adopt(self._spec.id))
 
     def answer(self, asker: Address, result: EpochResult) -> None:
+        self.pending += 1
         self._messenger.send(asker, result, self._told)
 
     def adopted_by(self, parent: Address) -> None:
@@ -96,18 +122,29 @@ class Transit:
         if self._spec.strategy.routing is Routing.TREE and parent != self._me:
             self.parent = parent
 
+    def leave_parent(self) -> None:
+        """The way through the kept next hop leads back here: the overlay finds another."""
+        if self.parent is not None:
+            self.counts.rerouted += 1
+            self.parent = None
+
     def _send_to_parent(self, parent: Address, psr: Psr) -> None:
         def told(arrived: bool) -> None:
-            if not arrived:
-                self.counts.rerouted += 1
-                if self.parent == parent:
-                    self.parent = None
-                self._router.route(self._key, psr, self._told)
+            if arrived:
+                self._told(arrived)
+                return
+            self.counts.rerouted += 1
+            if self.parent == parent:
+                self.parent = None
+            self._router.route(self._key, psr, self._told)
 
         self._messenger.send(parent, psr, told)
 
     def _told(self, arrived: bool) -> None:
         self.counts.lost += not arrived
+        self.pending -= 1
+        if self.pending == 0 and self.on_settled is not None:
+            self.on_settled()
 
     def _put(self, code: Code) -> None:
-        self.counts.lost += code is not Code.OK
+        self._told(code is Code.OK)

@@ -1,7 +1,8 @@
 """What put Epochs and scan Epochs agree on: one aggregation a channel, states as they travel, when it is over.
 
 The states of an epoch are those of put Tree (`query.engine.trees`); how they come together is `query.aggregation`.
-States that outgrow a tree are marked as such on the way, so that the asker hears of it instead of getting less.
+States that outgrow a tree are marked as such on the way, so that the asker hears of it and divides the aggregation
+(`query.engine.splits`) instead of getting less.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from query.aggregation.epoch import BadState, Combine
-from query.aggregation.strategy import DEFAULT_CONTINUOUS
+from query.aggregation.strategy import DEFAULT_CONTINUOUS, parse
 from query.dataflow.settings import Option
 from query.engine.trees import OPTIONS as TREE_OPTIONS
 from query.engine.trees import Shape, pack, unpack
@@ -24,11 +25,19 @@ TOO_LARGE = b"\x00"
 #: An epoch is as short as a round through a large ring, and as long as a day.
 EVERY_LEAST_S, EVERY_MOST_S = 0.1, 86_400.0
 EPOCHS_MAX = 1 << 31
+#: How the parts of an aggregation that was divided come together: each at the owner of its root id (HashGrouping).
+HASHED = parse("DHT-1L-Learned")
+#: How long a query of one epoch may take to come together.
+ONE_SHOT_S = 30.0
 
 OPTIONS = (
     *TREE_OPTIONS,
     Option(
-        "every", "number", "seconds between epochs", required=True, least=EVERY_LEAST_S, most=EVERY_MOST_S
+        "every",
+        "number",
+        "seconds between epochs; with count = 1 how long the answer may take, 30 when absent",
+        least=EVERY_LEAST_S,
+        most=EVERY_MOST_S,
     ),
     Option(
         "count",
@@ -60,7 +69,7 @@ OPTIONS = (
 
 def session_id(query_id: str, channel: str) -> str:
     """Short, since it travels with every state."""
-    return f"{query_id}.{channel}"[:64]
+    return f"{query_id}.{channel}"[:48]
 
 
 def combiner(options: Mapping[str, Any]) -> Combine:

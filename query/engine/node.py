@@ -15,6 +15,7 @@ from query.engine.executor import RUNS_MAX, Executor
 from query.engine.messages import ENGINE_MESSAGES
 from query.engine.peers import PeerChannels
 from query.engine.proxy import Proxy
+from query.engine.splits import Splits
 from runtime.api import Messenger, Runtime
 from runtime.message import Message
 
@@ -43,6 +44,7 @@ class EngineNode:
             "messenger": messenger,
             "peers": PeerChannels(runtime),
             "aggregations": self.aggregations,
+            "splits": Splits(overlay.spread),
             "tables": tables,
             **(services or {}),
         }

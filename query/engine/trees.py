@@ -69,7 +69,11 @@ def _aggregate(call: Expression) -> Aggregate:
 
 def pack(grouping: Grouping) -> bytes:
     """Combined states as they travel, or EMPTY when they are too large."""
-    table = grouping.states().combine_chunks()
+    return pack_table(grouping.states())
+
+
+def pack_table(states: pa.Table) -> bytes:
+    table = states.combine_chunks()
     if table.nbytes > 4 * CHANNEL_BYTES_MAX:
         return EMPTY
     batches = table.to_batches()

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from query import plan
+from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
 from query.dataflow.flow import Probe
@@ -20,6 +21,7 @@ from query.dataflow.registry import register
 from query.dataflow.settings import Option, SettingError
 from query.dataflow.source import Source
 from query.engine.epochs import TOO_LARGE, session_id
+from query.engine.splits import PARTS_MAX, PARTS_STEP, Split
 from query.engine.stages import EPOCHS
 from query.engine.trees import CHANNEL_BYTES_MAX, Shape, unpack
 from query.engine.trees import OPTIONS as TREE_OPTIONS
@@ -28,8 +30,8 @@ from query.operators.groupby.calls import GroupSettings
 from query.wire import WireError
 from runtime.api import Timer
 
-#: When all nodes have passed their last states on, the last results are still on the way.
-LAST_S = 1.0
+#: How long the parts of an epoch wait for each other.
+PARTS_S = 5.0
 #: The columns before keys and results.
 COLUMNS = ("epoch", "revision", "nodes")
 
@@ -56,50 +58,114 @@ class ScanEpochs(Source):
     def open(self) -> None:
         super().open()
         self._shape = Shape(self.options)
-        self._stop: Callable[[], None] | None = None
-        self._timer: Timer | None = None
+        self._id = session_id(self.context.query_id, self.options["channel"])
+        self._service = self.context.services["aggregations"]
+        self._stops: list[Callable[[], None]] = []
+        self._tag: int | None = None
+        #: The first epoch of each division; all of it was in one part before.
+        self._split: Split | None = None
+        self._gathers: list[tuple[int, Gather]] = [(0, Gather())]
+        self._timers: dict[int, Timer] = {}
+        self._held_bytes = 0
 
     def probe(self, probe: Probe) -> None:
         """The first probe of any kind gets all results as they come."""
-        if self._stop is not None:
+        if self._tag is not None:
             self.deliver_end(probe.tag)
             return
-        services, channel = self.context.services, self.options["channel"]
-
-        def got(result: EpochResult) -> None:
-            self.context.guard(lambda: self._take(result, probe.tag))
-
-        self._stop = services["aggregations"].listen(session_id(self.context.query_id, channel), got)
-        services["exchange"].when_complete(EPOCHS + channel, lambda: self._wait_for_last(probe.tag))
+        self._tag = probe.tag
+        self._listen(self._id, 0, 0)
+        exchange, channel = self.context.services["exchange"], self.options["channel"]
+        exchange.when_complete(EPOCHS + channel, lambda: self.context.guard(self._end))
 
     def close(self) -> None:
-        if self._stop is not None:
-            self._stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        for stop in self._stops:
+            stop()
+        for timer in self._timers.values():
+            timer.cancel()
+        self.context.budget.hold(-self._held_bytes, self.name)
+        self._held_bytes = 0
         super().close()
 
-    def _wait_for_last(self, tag: int) -> None:
-        self._timer = self.context.clock.call_later(
-            LAST_S, lambda _: self.context.guard(lambda: self.deliver_end(tag)), None
-        )
+    def _listen(self, session: str, generation: int, part: int) -> None:
+        def got(result: EpochResult) -> None:
+            self.context.guard(lambda: self._take(generation, part, result))
 
-    def _take(self, result: EpochResult, tag: int) -> None:
-        if result.state == TOO_LARGE:
+        self._stops.append(self._service.listen(session, got))
+
+    def _end(self) -> None:
+        assert self._tag is not None
+        for generation, (_, gather) in enumerate(self._gathers):
+            for whole in gather.incomplete():
+                self._give(generation, whole)
+        if self._split is not None and self._gathers[-1][1].is_empty:
             raise OutgrewTree(
-                f"limit {CHANNEL_BYTES_MAX} bytes of partial states in a tree reached in epoch {result.epoch}"
+                f"limit {CHANNEL_BYTES_MAX} bytes of partial states in a tree reached in epoch {self._split.first}, "
+                "too late in the query to divide them"
             )
-        grouping = self._shape.grouping()
-        try:
-            if result.state:
-                self._shape.add(grouping, unpack(result.state))
-            table = grouping.results()
-        except (WireError, ExprError, EvalError, pa.ArrowException) as error:
-            self.drop(1, f"malformed states: {error}")
+        self.deliver_end(self._tag)
+
+    def _take(self, generation: int, part: int, result: EpochResult) -> None:
+        first, gather = self._gathers[generation]
+        if generation + 1 < len(self._gathers) and result.epoch >= self._gathers[generation + 1][0]:
+            # What a division has taken over; late data of the epochs before it still counts.
             return
-        columns = [
-            pa.repeat(pa.scalar(getattr(result, name), pa.int64()), table.num_rows) for name in COLUMNS
-        ]
+        if result.state == TOO_LARGE:
+            self._divide(gather.first_missing(first, result.epoch), gather.parts)
+            return
+        whole = gather.take(part, result)
+        self._charge()
+        if whole is not None:
+            self._give(generation, whole)
+        elif gather.parts > 1 and result.epoch not in self._timers:
+            self._timers[result.epoch] = self.context.clock.call_later(
+                PARTS_S, lambda _: self.context.guard(lambda: self._overdue(generation, result.epoch)), None
+            )
+
+    def _overdue(self, generation: int, epoch: int) -> None:
+        """Parts of an epoch are missing: what there is goes out, and the rest when it comes."""
+        del self._timers[epoch]
+        for whole in self._gathers[generation][1].incomplete(epoch):
+            self._give(generation, whole)
+
+    def _divide(self, epoch: int, parts: int) -> None:
+        """The groups of an epoch were too many for one aggregation: there will be one for each part of them."""
+        parts *= PARTS_STEP
+        if not self.options["keys"] or parts > PARTS_MAX:
+            raise OutgrewTree(
+                f"limit {CHANNEL_BYTES_MAX} bytes of partial states in a tree reached in epoch {epoch}"
+                + ("" if self.options["keys"] else ", with one group that cannot be divided")
+            )
+        split = self._split = Split(self._id, len(self._gathers), parts, epoch)
+        self._gathers.append((epoch, Gather(parts)))
+        for part in range(parts):
+            self._listen(split.part_id(part), split.generation, part)
+        self.context.services["splits"].announce(split)
+
+    def _give(self, generation: int, whole: Whole) -> None:
+        """One result for the client, all its rows in one batch."""
+        timer = self._timers.pop(whole.epoch, None)
+        if timer is not None:
+            timer.cancel()
+        tables = []
+        for state in whole.states:
+            grouping = self._shape.grouping()
+            try:
+                if state:
+                    self._shape.add(grouping, unpack(state))
+                tables.append(grouping.results())
+            except (WireError, ExprError, EvalError, pa.ArrowException) as error:
+                self.drop(1, f"malformed states: {error}")
+        if not tables:
+            return
+        table = pa.concat_tables([each for each in tables if each.num_rows] or tables[:1])
+        columns = [pa.repeat(pa.scalar(getattr(whole, name), pa.int64()), table.num_rows) for name in COLUMNS]
         columns += [column.combine_chunks() for column in table.columns]
         data = pa.RecordBatch.from_arrays(columns, names=[*COLUMNS, *table.column_names])
-        self.deliver(Batch(self.options["table"], data), tag)
+        assert self._tag is not None
+        self.deliver(Batch(self.options["table"], data), self._tag)
+
+    def _charge(self) -> None:
+        size = sum(gather.nbytes for _, gather in self._gathers)
+        self.context.budget.hold(size - self._held_bytes, self.name)
+        self._held_bytes = size

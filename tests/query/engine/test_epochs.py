@@ -9,7 +9,7 @@ import pytest
 import ufl
 from query.aggregation.epoch import BadState
 from query.aggregation.messages import Psr
-from query.aggregation.strategy import CONTINUOUS
+from query.aggregation.strategy import CONTINUOUS, ONE_SHOT
 from query.batch import from_pydict
 from query.dataflow.check import operator_problems
 from query.dataflow.settings import read
@@ -21,7 +21,7 @@ EPOCHS = """
 %opgraph(local) {{
     %operator(log) {{ type = scan implementation = Local table = fw }}
     %operator(part) {{ type = groupby sources[0] = log {groups} mode = partial }}
-    %operator(send) {{ type = put implementation = Epochs sources[0] = part channel = c every = 2 {count} {more}
+    %operator(send) {{ type = put implementation = Epochs sources[0] = part channel = c {every} {count} {more}
         {groups} }}
 }}
 %opgraph(root) {{ at = asker
@@ -32,9 +32,18 @@ EPOCHS = """
 BY_SOURCE = "keys[src] = $src aggregates[n] = count()"
 
 
-def plan(groups: str = "aggregates[n] = count()", count: str = "count = 4", more: str = "") -> Plan:
-    text = EPOCHS.format(groups=groups, count=count, more=more)
+def plan(
+    groups: str = "aggregates[n] = count()",
+    count: str = "count = 4",
+    more: str = "",
+    every: str = "every = 2",
+) -> Plan:
+    text = EPOCHS.format(groups=groups, count=count, more=more, every=every)
     return ufl.expand(ufl.parse(text), query_id="q1", query_time_s=0)
+
+
+def one_shot(name: str, more: str = "") -> Plan:
+    return plan(count="count = 1", more=f'strategy = "{name}" nodes = 9 timeout = 1 {more}', every="")
 
 
 def load(cluster: Cluster, rows: int) -> None:
@@ -72,6 +81,41 @@ def test_every_epoch_has_every_node_by_any_algorithm(name: str) -> None:
     cluster.world.run_for(2.0)
     assert cluster.leftovers() == []
     assert all(len(node.aggregations) == 0 for node in cluster.nodes)
+
+
+@pytest.mark.parametrize("name", [strategy.name for strategy in ONE_SHOT])
+def test_one_answer_by_any_algorithm_ends_as_soon_as_it_can(name: str) -> None:
+    cluster = Cluster(9)
+    load(cluster, 90)
+    answer = cluster.answer(one_shot(name))
+    assert [(row["nodes"], row["n"]) for row in last(answer)[0]] == [(9, 90)]
+    account = answer.account
+    assert account is not None
+    assert (account.asked, account.answered, account.ended, account.errors) == (9, 9, "complete", ())
+    if name.endswith("Optimal"):
+        # One round through the ring, and the report of it.
+        assert account.elapsed_s < 1.0
+        assert len(answer.batches) == 1
+    else:
+        assert 1.0 < account.elapsed_s < 10.0
+    cluster.world.run_for(2.0)
+    assert all(len(node.aggregations) == 0 for node in cluster.nodes)
+
+
+@pytest.mark.parametrize("name", [strategy.name for strategy in ONE_SHOT])
+def test_one_answer_without_a_node_that_died_says_so(name: str) -> None:
+    cluster = Cluster(9)
+    load(cluster, 90)
+    sink = Collector()
+    cluster.ask(one_shot(name, "every = 6"), sink=sink)
+    cluster.world.crash(cluster.hosts[5])
+    cluster.world.run_for(40.0)
+    row = last(sink)[0][0]
+    assert (row["nodes"], row["n"]) == (8, 80)
+    account = sink.account
+    assert account is not None
+    assert (account.asked, account.answered, account.failed + account.unreachable) == (9, 8, 1)
+    assert account.ended == "partial"
 
 
 def test_groups_and_changing_data() -> None:
@@ -119,13 +163,43 @@ def test_a_node_that_dies_is_missed_from_then_on() -> None:
     assert account.failed + account.unreachable == 1
 
 
-def test_groups_that_outgrow_a_tree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "step", "parts"), [(2_000, 8, 8), (700, 3, 9)])
+def test_groups_that_outgrow_a_tree_are_divided(
+    monkeypatch: pytest.MonkeyPatch, limit: int, step: int, parts: int
+) -> None:
+    monkeypatch.setattr("query.engine.trees.CHANNEL_BYTES_MAX", limit)
+    monkeypatch.setattr("query.operators.scan.epochs.PARTS_STEP", step)
+    cluster = Cluster(4)
+    names = [f"10.0.{n // 100}.{n % 100}" for n in range(400)]
+    cluster.load(
+        "fw", [from_pydict("fw", {"src": names[at : at + 80] + names[:10]}) for at in range(0, 400, 80)]
+    )
+    sink = Collector()
+    cluster.ask(plan(BY_SOURCE, count="count = 12"), sink=sink)
+    expected = {name: 6 if number < 10 else 1 for number, name in enumerate(names)}
+    cluster.world.run_for(14.0)
+    opened = max(len(node.aggregations) for node in cluster.nodes)
+    cluster.world.run_for(26.0)
+    account = sink.account
+    assert account is not None
+    assert (account.ended, account.errors, account.answered) == ("complete", (), 4)
+    for epoch, rows in last(sink).items():
+        assert {row["src"]: row["n"] for row in rows} == expected, epoch
+        assert {row["nodes"] for row in rows} == {4}
+    assert sorted(last(sink)) == list(range(12))
+    assert opened == parts
+    cluster.world.run_for(2.0)
+    assert cluster.leftovers() == []
+    assert all(len(node.aggregations) == 0 for node in cluster.nodes)
+
+
+def test_one_group_that_outgrows_a_tree_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("query.engine.trees.CHANNEL_BYTES_MAX", 20)
     cluster = Cluster(3)
     load(cluster, 30)
-    account = cluster.answer(plan(BY_SOURCE)).account
+    account = cluster.answer(plan("aggregates[n] = count_distinct($src)")).account
     assert account is not None
-    assert any("partial states in a tree" in error for error in account.errors)
+    assert any("one group that cannot be divided" in error for error in account.errors)
 
 
 @pytest.mark.parametrize(
