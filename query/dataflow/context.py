@@ -121,6 +121,11 @@ class Databases(Protocol):
 class Filters(Protocol):
     """Where Bloom filters meet: what the nodes of a query put under one name is merged (service "bloom")."""
 
+    @property
+    def nodes(self) -> int:
+        """About how many nodes put a filter under each name."""
+        ...
+
     def put(self, name: str, filter_: BloomFilter, done: Callable[[], None]) -> None:
         """Stores a filter; `done` once it is safe."""
         ...

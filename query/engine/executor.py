@@ -105,6 +105,7 @@ class Executor:
         if run is None:
             return
         run.exchange.overflowed.update(call.overflowed)
+        run.filters.taken.update(call.filters)
         run.complete(call.complete)
         if call.wave:
             branch.reply(encode(run.report()))
@@ -198,9 +199,11 @@ class Executor:
             self._ended.popitem(last=False)
 
     def _ended_by_asker(self, branch: Branch) -> None:
-        run = self.runs.get(branch.payload.decode(errors="replace"))
+        query_id = branch.payload.decode(errors="replace")
+        run = self.runs.get(query_id)
         if run is not None:
             self._end(run)
+        self._services["kept"].release(query_id)
         branch.reply()
 
     # -- messages

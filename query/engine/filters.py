@@ -1,89 +1,81 @@
-"""Where the Bloom filters of a query meet: each name has a node that holds the filters all nodes put under it, and
-whoever needs the whole asks there when all are in (CAN 4, PIER 4.3: the Bloom join's collector).
+"""How the Bloom filters of a query meet: they ride in the reports of their stage up the tree, are OR-ed at each node on
+the way, and go down again with the call of the next stage (PIER 4.3: the Bloom join; DESIGN D8).
 
-Without the whole filter every row passes, which is slower and never wrong; a filter that cannot be stored ends the
-query, for without it rows with a partner could be thrown away.
+So a filter costs each node one message up and one down that it would send anyway, and no node collects those of all
+others. Without the whole filter every row passes, which is slower and never wrong.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from overlay.dht.messages import Code
-from overlay.dht.operations import GetObject, Got, PutObject, Target
-from overlay.dht.verbs import Dht
-from overlay.objects.name import Name
-from query.engine.spec import QuerySpec
 from query.engine.stages import FILTER
 from query.keys.bloom import BloomFilter
 
-#: How long a filter waits for those who read it.
-LIFETIME_S = 120.0
+#: A filter on the wire; what is larger becomes NONE. Several have to fit into one call.
+FILTER_BYTES_MAX = 1 << 20
+#: What stands for a filter that is too large, or that cannot be read.
+NONE = b""
+#: The rate of false positives that the whole filter is cut to.
+ERROR_RATE = 0.02
+#: A filter that lets through more than this is not worth sending.
+ERROR_RATE_MAX = 0.7
 
 
 class QueryFilters:
     """The service "bloom" of one query on one node."""
 
-    def __init__(
-        self,
-        spec: QuerySpec,
-        node: bytes,
-        dht: Dht,
-        when_complete: Callable[[str, Callable[[], None]], None],
-        fail: Callable[[Exception], None],
-    ) -> None:
-        self._spec = spec
-        self._node = node
-        self._dht = dht
+    def __init__(self, nodes: int, when_complete: Callable[[str, Callable[[], None]], None]) -> None:
+        self.nodes = max(1, nodes)
+        #: This node's filters for the report, and those of all nodes as they came with a call.
+        self.given: dict[str, bytes] = {}
+        self.taken: dict[str, bytes] = {}
         self._when_complete = when_complete
-        self._fail = fail
-        self._puts = 0
 
     def put(self, name: str, filter_: BloomFilter, done: Callable[[], None]) -> None:
-        self._puts += 1
-
-        def stored(code: Code) -> None:
-            if code is Code.OK:
-                done()
-            else:
-                self._fail(ConnectionError(f"the Bloom filter {name!r} could not be stored: {code.name}"))
-
-        suffix = f"{self._node.hex()}.{self._puts}"
-        put = PutObject(
-            Name(self._namespace, name, suffix), filter_.to_bytes(), LIFETIME_S, self._holder(name)
-        )
-        self._dht.put_temp(put, stored)
+        self.given[name] = _bounded(filter_)
+        done()
 
     def get(self, name: str, handler: Callable[[BloomFilter | None], None]) -> None:
-        def got(answer: Got) -> None:
-            handler(merged(answer))
-
-        def complete() -> None:
-            self._dht.get(GetObject(self._namespace, name, target=self._holder(name)), got)
-
-        self._when_complete(FILTER + name, complete)
-
-    @property
-    def _namespace(self) -> str:
-        return f"pier.q.{self._spec.id}.bloom"
-
-    def _holder(self, name: str) -> Target:
-        spec = self._spec
-        if not spec.group_owner:
-            return Target(address=spec.proxy.address)
-        group = zlib.crc32(name.encode()) % len(spec.group_owner)
-        return Target(address=spec.owners[spec.group_owner[group]])
+        self._when_complete(FILTER + name, lambda: handler(_read(self.taken.get(name, NONE))))
 
 
-def merged(answer: Got) -> BloomFilter | None:
-    """All filters in one; None when they are not all there, or cannot be merged."""
-    if answer.code is not Code.OK or not answer.objects:
-        return None
+def merged(left: Mapping[str, bytes], right: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The filters of two parts of the tree; a name that one part has not is one without keys there."""
+    whole = dict(left)
+    for name, value in right.items():
+        if name in whole:
+            ours, theirs = _read(whole[name]), _read(value)
+            if ours is None or theirs is None or ours.hashes != theirs.hashes:
+                whole[name] = NONE
+            else:
+                ours.merge(theirs)
+                whole[name] = _bounded(ours)
+        else:
+            whole[name] = value
+    return whole
+
+
+def cut(filters: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Filters of all nodes as small as they may be, before every node gets them."""
+    small = {}
+    for name, value in filters.items():
+        filter_ = _read(value)
+        small[name] = NONE if filter_ is None else filter_.folded(ERROR_RATE).to_bytes()
+    return small
+
+
+def _bounded(filter_: BloomFilter) -> bytes:
+    """A filter as it travels, halved until it fits into a report."""
+    data = filter_.to_bytes()
+    while len(data) > FILTER_BYTES_MAX and filter_.error_rate <= ERROR_RATE_MAX:
+        filter_ = filter_.halved()
+        data = filter_.to_bytes()
+    return data if filter_.error_rate <= ERROR_RATE_MAX else NONE
+
+
+def _read(data: bytes) -> BloomFilter | None:
     try:
-        first, *others = [BloomFilter.from_bytes(found.value) for found in answer.objects]
-        for other in others:
-            first.merge(other)
+        return BloomFilter.from_bytes(data)
     except ValueError:
         return None
-    return first

@@ -51,4 +51,29 @@ class Remark(Message, frozen=True, tag=123):
     text: Prose
 
 
-ENGINE_MESSAGES: tuple[type[Message], ...] = (ResultBatch, ResultCredit, PeerBatch, Remark)
+class WantRows(Message, frozen=True, tag=124):
+    """Asks for rows that a query keeps at this node, by their numbers: 64-bit integers, lowest byte first."""
+
+    query: QueryId
+    channel: Name
+    question: Count
+    rows: Payload
+
+
+class KeptRows(Message, frozen=True, tag=125):
+    """A piece of the answer, one of so many; no pieces: the rows are not here."""
+
+    question: Count
+    piece: Count
+    pieces: Count
+    payload: Payload
+
+
+ENGINE_MESSAGES: tuple[type[Message], ...] = (
+    ResultBatch,
+    ResultCredit,
+    PeerBatch,
+    Remark,
+    WantRows,
+    KeptRows,
+)

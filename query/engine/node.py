@@ -12,6 +12,7 @@ from query.dataflow.context import Tables
 from query.engine.catalog import Catalog
 from query.engine.describing import Describing, Holdings
 from query.engine.executor import RUNS_MAX, Executor
+from query.engine.kept import KeptService
 from query.engine.messages import ENGINE_MESSAGES
 from query.engine.peers import PeerChannels
 from query.engine.proxy import Proxy
@@ -41,8 +42,10 @@ class EngineNode:
         provided = {
             "dht": overlay.dht,
             "node": overlay.router.me.id,
+            "address": overlay.router.me.address,
             "messenger": messenger,
             "peers": PeerChannels(runtime),
+            "kept": KeptService(runtime, messenger, overlay.router.me.address),
             "aggregations": self.aggregations,
             "splits": Splits(overlay.spread),
             "tables": tables,

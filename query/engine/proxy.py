@@ -27,11 +27,12 @@ from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, settled
 from query.engine.executor import TOPIC, TOPIC_END, target_of
+from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
 from query.engine.results import ResultReceiver
 from query.engine.spec import GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
-from query.engine.stages import is_hashed, shared, stages, takes_overflow, without_rows
+from query.engine.stages import keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
@@ -94,13 +95,15 @@ class ProxyQuery:
         self._shared = shared(spec.plan, self._stages)
         #: The report of the last stage that other nodes had part in, and whether they still hold the query.
         self._base: Report | None = None
-        self._held_elsewhere = False
+        self._held_elsewhere = keeps_rows(spec.plan)
         self._overflowed: tuple[str, ...] = ()
+        #: Bloom filters that the last stage made, for the next one.
+        self._filters: dict[str, bytes] = {}
         self._deadline = proxy.runtime.call_later(spec.limits.time_s + GRACE_S, self._overdue, None)
 
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
-        if not any(is_hashed(namespace) for stage in self._stages for namespace in stage.namespaces):
+        if not needs_owners(self.spec.plan):
             self._stage(0)
             return
 
@@ -108,7 +111,7 @@ class ProxyQuery:
             self.spec = msgspec.structs.replace(self.spec, owners=owners, group_owner=group_owner)
             self._proxy.runtime.call_later(0.0, self._stage_unless_ended, 0)
 
-        self._proxy.find_owners(self.spec.id, found, self._unsettled)
+        self._proxy.find_owners(self.spec, found, self._unsettled)
 
     def _unsettled(self) -> None:
         self._errors["the ring is not settled: owners of keys cannot be found; try again"] = None
@@ -141,13 +144,19 @@ class ProxyQuery:
             self._next_wave(number)
         else:
             call = StageCall(
-                self.spec, number, number, overflowed=self._overflowed, alone=number >= self._shared
+                self.spec,
+                number,
+                number,
+                overflowed=self._overflowed,
+                alone=number >= self._shared,
+                filters=self._filters,
             )
             self._call(call, lambda report: self._advance(number, report))
 
     def _advance(self, number: int, report: Report) -> None:
         if report.trees:
             self._take_trees(number, report.trees)
+        self._filters = cut(report.filters)
         if number < self._shared:
             self._base = report
         elif self._base is not None:
@@ -197,7 +206,7 @@ class ProxyQuery:
     def _next_wave(self, number: int) -> None:
         if not self.ended:
             self._wave += 1
-            call = StageCall(self.spec, number, number, self._wave)
+            call = StageCall(self.spec, number, number, self._wave, filters=self._filters)
             self._call(call, lambda report: self._waved(number, report))
 
     def _waved(self, number: int, report: Report) -> None:
@@ -301,6 +310,9 @@ class Proxy:
             ),
             complain=complain,
             part=part,
+            groups=max(
+                GROUPS_LEAST, min(GROUPS_MAX, 1 << (self._nodes() * GROUPS_PER_NODE - 1).bit_length())
+            ),
         )
         query = self.queries[spec.id] = ProxyQuery(self, spec, sink)
         query.start()
@@ -308,13 +320,12 @@ class Proxy:
 
     def find_owners(
         self,
-        query_id: str,
+        spec: QuerySpec,
         found: Callable[[tuple[Address, ...], tuple[int, ...]], None],
         failed: Callable[[], None],
     ) -> None:
         """Divides the partition groups of a query among the nodes."""
-        groups = 1 << (self._nodes() * GROUPS_PER_NODE - 1).bit_length()
-        GroupOwners(self._router, query_id, max(GROUPS_LEAST, min(GROUPS_MAX, groups)), found, failed).start()
+        GroupOwners(self._router, spec.id, spec.groups, found, failed).start()
 
     @property
     def own_point(self) -> Arc:

@@ -7,7 +7,7 @@ stage: what later stages scan arrives while earlier ones run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -20,9 +20,10 @@ from query.dataflow.graph import Dataflow
 from query.dataflow.scheduler import Scheduler
 from query.dataflow.settings import read
 from query.engine.filters import QueryFilters
+from query.engine.paths import Paths
 from query.engine.results import ResultSender
 from query.engine.spec import ERROR_CHARS_MAX, QuerySpec, Report
-from query.engine.stages import TREE, Stage, shared, stages
+from query.engine.stages import FILTER, TREE, Stage, shared, stages
 from query.plan import Opgraph
 from runtime.api import Runtime, Timer
 
@@ -61,14 +62,12 @@ class Run:
         self.exchange = Exchange({namespace for stage in self.stages for namespace in stage.namespaces})
         self._runtime = runtime
         self._scheduler = scheduler
-        filters = QueryFilters(
-            spec, services["node"], services["dht"], self.exchange.when_complete, self.fail
-        )
+        self.filters = QueryFilters(len(spec.owners), self.exchange.when_complete)
         self._services = {
             **services,
             "results": self.results,
             "exchange": self.exchange,
-            "bloom": filters,
+            "bloom": self.filters,
             "run": self,
         }
         self._complain = complain
@@ -187,12 +186,14 @@ class Run:
             sent=self.exchange.sent,
             received=self.exchange.received,
             busy=busy + self._scheduler.waiting(self.spec.id),
-            trees={} if failed or self.late or stage is None else self._trees(stage),
+            trees={} if failed or self.late else self._of_stage(stage, TREE, self.exchange.given),
+            filters={} if failed or self.late else self._of_stage(stage, FILTER, self.filters.given),
         )
 
-    def _trees(self, stage: int) -> dict[str, bytes]:
-        namespaces = self.stages[stage].namespaces if stage < len(self.stages) else ()
-        return {c: payload for c, payload in self.exchange.given.items() if TREE + c in namespaces}
+    def _of_stage(self, stage: int | None, kind: str, given: Mapping[str, bytes]) -> dict[str, bytes]:
+        """What this node has for the channels that are complete with a stage."""
+        namespaces = self.stages[stage].namespaces if stage is not None and stage < len(self.stages) else ()
+        return {name: payload for name, payload in given.items() if kind + name in namespaces}
 
     def set_taps(self, operators: tuple[str, ...], on: bool, tap: Tap) -> None:
         """Shows what flows into and out of some operators, or of all, or stops showing it."""
@@ -233,6 +234,8 @@ class Exchange:
         #: At the asker: the combined states of all nodes.
         self.taken: dict[str, bytes] = {}
         self.overflowed: set[str] = set()
+        #: Ways by which objects came here, for hierarchical joins.
+        self.paths = Paths()
 
     def is_internal(self, namespace: str) -> bool:
         return namespace in self._internal

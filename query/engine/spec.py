@@ -21,7 +21,7 @@ ERRORS_MAX = 16
 DROPS_MAX = 128
 ERROR_CHARS_MAX = 500
 
-#: Partial states as they travel.
+#: Partial states and Bloom filters as they travel.
 States: TypeAlias = bytes
 #: Partition groups of one query.
 GROUPS_MAX = 1_024
@@ -40,7 +40,10 @@ class QuerySpec(msgspec.Struct, frozen=True, array_like=True):
     window_bytes: int
     #: Whether nodes send messages about dropped rows to the proxy.
     complain: bool = False
-    #: Nodes that hold partition groups of this query, and for each group which of them does.
+    #: Into how many partition groups keys are hashed.
+    groups: Annotated[int, msgspec.Meta(ge=1, le=GROUPS_MAX)] = 1
+    #: Nodes that hold partition groups of this query, and for each group which of them does; none where no rows are
+    #: put straight at the owners of groups.
     owners: Annotated[tuple[WireAddress, ...], msgspec.Meta(max_length=GROUPS_MAX)] = ()
     group_owner: Annotated[tuple[int, ...], msgspec.Meta(max_length=GROUPS_MAX)] = ()
     #: Only nodes whose ids lie here take part, of a plan that can be divided so.
@@ -59,6 +62,8 @@ class StageCall(msgspec.Struct, frozen=True, array_like=True):
     overflowed: tuple[str, ...] = ()
     #: Only the asker is called, because what is left to do is done there.
     alone: bool = False
+    #: Bloom filters of all nodes that the stage before has made (`query.engine.filters`).
+    filters: dict[str, bytes] = {}
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
@@ -81,6 +86,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     busy: int = 0
     #: Partial states of put Tree by channel, combined by `query.engine.trees`.
     trees: dict[str, States] = {}
+    #: Bloom filters by name, merged by `query.engine.filters`.
+    filters: dict[str, States] = {}
 
     def plus(self, other: Report) -> Report:
         dropped = dict(self.dropped)

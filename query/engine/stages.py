@@ -62,9 +62,23 @@ def _is_scan(operator: Operator) -> bool:
     )
 
 
-def is_hashed(namespace: str) -> bool:
-    """Whether rows meet in it by hash, at owners of partition groups: not a channel."""
-    return not namespace.startswith(("ip:", TREE, EPOCHS))
+def needs_owners(plan: Plan) -> bool:
+    """Whether rows go straight to the owners of partition groups, so that these must be known beforehand, or a filter
+    is made in proportion to the number of nodes."""
+    return any(
+        _is_put(operator) and operator.implementation.lower() in ("dht", "bloom")
+        for opgraph in plan.opgraphs
+        for operator in opgraph.operators
+    )
+
+
+def keeps_rows(plan: Plan) -> bool:
+    """Whether nodes hold rows for others beyond their own part of the query."""
+    return any(
+        (operator.type, operator.implementation.lower()) == ("cache", "rows")
+        for opgraph in plan.opgraphs
+        for operator in opgraph.operators
+    )
 
 
 def fed_by(opgraph: Opgraph) -> dict[str, None]:

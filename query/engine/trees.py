@@ -21,6 +21,7 @@ import pyarrow as pa
 from query.aggregate import Aggregate, Grouping, find, make
 from query.batch import Batch
 from query.dataflow.settings import Option, SettingError, read
+from query.engine.filters import merged
 from query.engine.spec import ERROR_CHARS_MAX, Report, decode_report, encode
 from query.expr.errors import EvalError, ExprError
 from query.plan import Expression, Function, Operator, Plan
@@ -111,7 +112,8 @@ class Trees:
                 trees[channel] = self._merged(channel, trees[channel], payload)
             except (WireError, ExprError, EvalError, pa.ArrowException, SettingError, KeyError) as error:
                 theirs = _spoiled(theirs, f"partial states cannot be combined: {error}")
-        return encode(msgspec.structs.replace(ours.plus(theirs), trees=trees))
+        filters = merged(ours.filters, theirs.filters) if theirs.filters else ours.filters
+        return encode(msgspec.structs.replace(ours.plus(theirs), trees=trees, filters=filters))
 
     def _merged(self, channel: str, left: bytes, right: bytes) -> bytes:
         if EMPTY in (left, right):

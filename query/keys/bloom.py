@@ -1,14 +1,17 @@
 """A Bloom filter over keys, the same on every node: which keys are certainly absent elsewhere.
 
-Filters of one size merge by OR. A filter made for n keys at an error rate e has at most that rate of false positives
-while it holds no more than n; beyond that the rate grows, and `error_rate` says what it is now. The positions of
-a key come from its 64-bit stable hash by double hashing (Kirsch and Mitzenmacher 2006).
+Filters merge by OR; the smaller of two is repeated to the size of the larger first, which adds keys it does not have
+and loses none. One that turns out larger than its keys need is folded in half. A filter made for n keys at an error
+rate e has at most that rate of false positives while it holds no more than n; beyond that the rate grows, and
+`error_rate` says what it is now. The positions of a key come from its 64-bit stable hash by double hashing (Kirsch and
+Mitzenmacher 2006).
 """
 
 from __future__ import annotations
 
 import math
 import struct
+import zlib
 
 import numpy as np
 import numpy.typing as npt
@@ -66,14 +69,29 @@ class BloomFilter:
         return found
 
     def merge(self, other: BloomFilter) -> None:
-        """Takes over the keys of another filter; ValueError if it has another size."""
-        if (other.bits, other.hashes) != (self.bits, self.hashes):
-            raise ValueError("Bloom filters of different sizes do not merge")
-        self._flags |= other._flags
+        """Takes over the keys of another filter; ValueError if it hashes otherwise."""
+        if other.hashes != self.hashes:
+            raise ValueError("Bloom filters of different numbers of hashes do not merge")
+        if other.bits > self.bits:
+            self._flags = np.tile(self._flags, other.bits // self.bits)
+        self._flags |= np.tile(other._flags, self.bits // other.bits)
+
+    def folded(self, error_rate: float) -> BloomFilter:
+        """The smallest filter of the same keys that errs no more often than this, or itself if it does already."""
+        best = self
+        while best.bits > 1 << BITS_LOG2_MIN and (half := best.halved()).error_rate <= error_rate:
+            best = half
+        return best
+
+    def halved(self) -> BloomFilter:
+        """The same keys in half the bits."""
+        half = BloomFilter(self.bits.bit_length() - 2, self.hashes)
+        half._flags = self._flags[: half.bits] | self._flags[half.bits :]
+        return half
 
     def to_bytes(self) -> bytes:
         header = _HEADER.pack(_VERSION, self.bits.bit_length() - 1, self.hashes, 0)
-        return header + np.packbits(self._flags).tobytes()
+        return header + zlib.compress(np.packbits(self._flags).tobytes(), 1)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BloomFilter:
@@ -82,10 +100,18 @@ class BloomFilter:
             raise ValueError("too short for a Bloom filter")
         version, bits_log2, hashes, _ = _HEADER.unpack_from(data)
         sound = BITS_LOG2_MIN <= bits_log2 <= BITS_LOG2_MAX and 1 <= hashes <= HASHES_MAX
-        if version != _VERSION or not sound or len(data) != _HEADER.size + (1 << bits_log2) // 8:
+        if version != _VERSION or not sound:
             raise ValueError("not a Bloom filter of this version")
+        size = (1 << bits_log2) // 8
+        opener = zlib.decompressobj()
+        try:
+            bits = opener.decompress(data[_HEADER.size :], size + 1)
+        except zlib.error as error:
+            raise ValueError(f"not a Bloom filter: {error}") from None
+        if len(bits) != size or not opener.eof:
+            raise ValueError("a Bloom filter of another size than it says")
         filter_ = cls(bits_log2, hashes)
-        packed = np.frombuffer(data, dtype=np.uint8, offset=_HEADER.size)
+        packed = np.frombuffer(bits, dtype=np.uint8)
         filter_._flags = np.unpackbits(packed).view(np.bool_)
         return filter_
 

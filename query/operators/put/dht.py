@@ -7,7 +7,7 @@ been acknowledged by its owner. While too much is unacknowledged, producers paus
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import pyarrow as pa
@@ -22,8 +22,8 @@ from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.operators.put.placement import by_group, by_key
-from query.wire import encode
+from query.operators.put.placement import by_group, by_key, without_nulls
+from query.wire import encode, split
 from runtime.api import Timer
 
 #: Rows and bytes that wait to be put together, and how long at most.
@@ -56,9 +56,17 @@ class PutDht(Operator):
             "placement",
             "choice",
             "group: a few objects per owner, for rows that meet in this query; "
-            "key: an object per key, for a table that others look up",
+            "key: an object per key, for a table that others look up; near: rows stay at this node if it owns a group; "
+            "all: every owner of a group gets all rows",
             "group",
-            choices=("group", "key"),
+            choices=("group", "key", "near", "all"),
+        ),
+        Option(
+            "nulls",
+            "choice",
+            "whether rows with a NULL among their keys are put",
+            "keep",
+            choices=("keep", "drop"),
         ),
         Option("lifetime", "number", "seconds the objects live; for placement by key", 600.0, least=0.001),
     )
@@ -68,11 +76,12 @@ class PutDht(Operator):
         self.dht = services["dht"]
         self._exchange = services["exchange"]
         self._keys = Evaluator(self, self.options["keys"])
-        self._by_group = self.options["placement"] == "group"
+        self._placement: str = self.options["placement"]
+        self._drops_nulls = self.options["nulls"] == "drop"
         self._temporary = self._exchange.is_internal(self.options["ns"])
         spec = services["run"].spec
-        self._owners, self._group_owner = spec.owners, spec.group_owner
-        self._meet = self.options["meet"] or self.options["ns"]
+        self._owners, self._group_owner, self._groups = spec.owners, spec.group_owner, spec.groups
+        self.meet = self.options["meet"] or self.options["ns"]
         self._waiting: list[tuple[Batch, list[pa.Array]]] = []
         self._waiting_rows = self._waiting_bytes = self._outstanding_bytes = 0
         self._timer: Timer | None = None
@@ -82,6 +91,8 @@ class PutDht(Operator):
 
     def process(self, batch: Batch, tag: int, port: int) -> Flow:
         rows, keys = self._keys(batch)
+        if self._drops_nulls:
+            rows, keys = without_nulls(rows, keys)
         if rows.num_rows == 0:
             return Flow.MORE
         if self._waiting and rows.schema_id != self._waiting[0][0].schema_id:
@@ -127,29 +138,39 @@ class PutDht(Operator):
         ]
         self._waiting.clear()
         self._waiting_rows = self._waiting_bytes = 0
-        parts = (
-            by_group(batch, keys, len(self._group_owner), self._meet)
-            if self._by_group
-            else by_key(batch, keys)
-        )
         objects, rows = [], []
-        for key, part in parts:
-            objects.append(self._object(key, encode(part, inline_schema=True)))
-            rows.append(part.num_rows)
+        for key, part in self._parts(batch, keys):
+            value = encode(part, inline_schema=True)
+            for target in self.targets(key):
+                objects.append(self._object(key, value, target))
+                rows.append(part.num_rows)
         self._put(objects, rows)
 
-    def _object(self, key: str, value: bytes) -> PutObject:
+    def _parts(self, batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
+        if self._placement == "key":
+            return by_key(batch, keys)
+        if self._placement == "group":
+            return by_group(batch, keys, self._groups, self.meet)
+        return (("", piece) for piece in split(batch))
+
+    def _object(self, key: str, value: bytes, target: Target) -> PutObject:
         self._puts += 1
         suffix = f"{self.context.query_id}.{self.name}.{self.context.services['node'].hex()}.{self._puts}"
         name = Name(self.options["ns"], key, suffix)
         lifetime_s = TEMPORARY_LIFETIME_S if self._temporary else self.options["lifetime"]
-        return PutObject(name, value, lifetime_s, self._target(key), temporary=self._temporary)
+        return PutObject(name, value, lifetime_s, target, temporary=self._temporary)
 
-    def _target(self, key: str) -> Target:
+    def targets(self, key: str) -> list[Target]:
         """Groups have had their nodes since the query began; keys have the owners the ring gives them."""
-        if self._by_group:
-            return Target(address=self._owners[self._group_owner[int(key)]])
-        return Target(id=routing_id(self._meet, key))
+        if self._placement == "key":
+            return [Target(id=routing_id(self.meet, key))]
+        if self._placement == "group":
+            return [Target(address=self._owners[self._group_owner[int(key)]])]
+        if self._placement == "all":
+            return [Target(address=owner) for owner in self._owners]
+        me = self.context.services["address"]
+        spare = self._owners[int.from_bytes(self.context.services["node"][-4:], "big") % len(self._owners)]
+        return [Target(address=me if me in self._owners else spare)]
 
     def _put(self, objects: list[PutObject], rows: list[int]) -> None:
         size = sum(len(each.value) for each in objects)

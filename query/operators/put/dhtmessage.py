@@ -10,7 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 from overlay.dht.messages import Code
-from overlay.dht.operations import PutObject
+from overlay.dht.operations import PutObject, Target
+from overlay.ring import routing_id
 from query.dataflow.registry import register
 from query.operators.put.dht import PutDht
 
@@ -21,6 +22,10 @@ class PutDhtMessage(PutDht):
 
     TYPE = "put"
     IMPLEMENTATION = "DHTMessage"
+
+    def targets(self, key: str) -> list[Target]:
+        """Towards whoever owns the id, by the overlay's own way: no owner is looked up."""
+        return [Target(id=routing_id(self.meet, key))]
 
     def submit(self, objects: list[PutObject], done: Callable[[list[Code]], None]) -> None:
         codes = [Code.UNREACHED] * len(objects)

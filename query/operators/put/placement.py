@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from query.batch import Batch
 from query.batch.hashing import hash_columns
+from query.expr.columns import nulls
 
 #: Between the texts of several key columns: no text of a key holds it.
 KEY_SEPARATOR = "\x1f"
@@ -47,6 +48,15 @@ def by_key(batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
     """The rows of each key."""
     encoded = key_column(keys).dictionary_encode()
     yield from _parts(batch, np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist())
+
+
+def without_nulls(batch: Batch, keys: list[pa.Array]) -> tuple[Batch, list[pa.Array]]:
+    """The rows that have all their keys: no other can equal anything."""
+    missing = nulls(*keys)
+    if missing is None:
+        return batch, keys
+    there = pa.array(~missing)
+    return batch.take(there), [key.filter(there) for key in keys]
 
 
 def _parts(batch: Batch, numbers: np.ndarray, names: list[str]) -> Iterator[tuple[str, Batch]]:

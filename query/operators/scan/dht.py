@@ -14,7 +14,7 @@ from typing import ClassVar
 from overlay.dht.messages import Cause, Code
 from overlay.dht.operations import GetObject, Got, GotObject
 from overlay.dht.watch import NewData, Subscription
-from overlay.objects.name import Prefix
+from overlay.objects.name import Name, Prefix
 from query.batch import Batch
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
@@ -81,7 +81,7 @@ class ScanDht(Source):
         def arrived(data: NewData) -> None:
             # What moved here was seen where it was before.
             if data.cause is not Cause.MOVED or not self._internal:
-                self.context.guard(lambda: self.take(data.value, tag))
+                self.context.guard(lambda: self.take_object(data.name, data.value, tag))
 
         self.subscriptions.append(self.dht.new_data(self.prefix, arrived))
 
@@ -98,17 +98,30 @@ class ScanDht(Source):
 
     def _objects(self, objects: list[GotObject], tag: int) -> None:
         for got in objects:
-            self.take(got.value, tag)
+            self.take_object(got.name, got.value, tag)
+
+    def take_object(self, name: Name, value: bytes, tag: int) -> None:
+        """An object of this node; the DHT shows each once."""
+        self.take(value, tag)
 
     def take(self, value: bytes, tag: int) -> None:
+        batch = self.read(value)
+        if batch is not None:
+            self.give(batch, tag)
+
+    def read(self, value: bytes) -> Batch | None:
+        """The rows of an object; None, and counted, when it has none."""
         try:
             batch = decode(value, self._schemas)
         except WireError as error:
             self.drop(1, f"malformed object: {error}")
-            return
-        if not isinstance(batch, Batch):
-            self.drop(1, "an object without its schema")
-            return
+            return None
+        if isinstance(batch, Batch):
+            return batch
+        self.drop(1, "an object without its schema")
+        return None
+
+    def give(self, batch: Batch, tag: int) -> None:
         if self._internal:
             self._exchange.received += 1
         self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)

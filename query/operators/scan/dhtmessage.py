@@ -1,17 +1,25 @@
 """Scan, DHTMessage: rows that were sent through the overlay, at their owner or on their way (PIER Table 3.3).
 
 With `midway` a node takes what passes through it and stops it there: the upcall with which hierarchical operators
-combine on the way to the root (PIER 3.2.2, 4.2). Otherwise it is a scan of what arrives at the owner.
+combine on the way to the root (PIER 3.2.2, 4.2). With `path` it takes a copy of what passes, writes its own id into it
+and lets it go on: rows then have a column that says which nodes they had passed before, for the hierarchical join
+(PIER 4.3.4). Otherwise it is a scan of what arrives at the owner. A node takes each object once.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+import pyarrow as pa
+
 from overlay.dht.watch import Passing
+from overlay.objects.name import Name
 from overlay.router import Verdict
+from query.batch import Batch
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
+from query.engine.paths import add_hop, read_path
 from query.operators.scan.dht import ScanDht
 
 
@@ -24,17 +32,43 @@ class ScanDhtMessage(ScanDht):
     OPTIONS: ClassVar = (
         *ScanDht.OPTIONS,
         Option("midway", "flag", "whether to take rows that are on their way to another node", False),
+        Option(
+            "path", "text", "take a copy of rows on their way; this column says whom they had passed before"
+        ),
     )
+
+    def open(self) -> None:
+        super().open()
+        self._path: str | None = self.options["path"]
+        self._node: bytes = self.context.services["node"]
+        self._paths = self._exchange.paths
+        self._seen: set[Name] = set()
 
     def follow(self, tag: int) -> None:
         super().follow(tag)
-        if not self.options["midway"]:
+        if not self.options["midway"] and self._path is None:
             return
 
-        def passing(object_: Passing) -> Verdict:
-            if object_.passage.at_owner or object_.passage.locally_sent:
+        def passing(object_: Passing) -> Verdict | bytes:
+            at_home = object_.passage.at_owner
+            if at_home or (object_.passage.locally_sent and self._path is None):
                 return Verdict.FORWARD
-            self.context.guard(lambda: self.take(object_.value, tag))
-            return Verdict.STOP
+            self.context.guard(lambda: self.take_object(object_.name, object_.value, tag))
+            return Verdict.STOP if self._path is None else add_hop(object_.value, self._node)
 
         self.subscriptions.append(self.dht.upcall(self.prefix, passing))
+
+    def take_object(self, name: Name, value: bytes, tag: int) -> None:
+        if name not in self._seen:
+            self._seen.add(name)
+            self.take(value, tag)
+
+    def take(self, value: bytes, tag: int) -> None:
+        if self._path is None:
+            super().take(value, tag)
+            return
+        path, payload = read_path(value)
+        batch = self.read(payload)
+        if batch is not None:
+            number = np.full(batch.num_rows, self._paths.number(path))
+            self.give(Batch(batch.table, batch.data.append_column(self._path, pa.array(number))), tag)

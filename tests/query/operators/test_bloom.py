@@ -22,6 +22,7 @@ class Shelf:
     def __init__(self) -> None:
         self.filters: dict[str, BloomFilter] = {}
         self.waiting: list[tuple[str, Callable[[BloomFilter | None], None]]] = []
+        self.nodes = 1
 
     def put(self, name: str, filter_: BloomFilter, done: Callable[[], None]) -> None:
         self.filters[name] = BloomFilter.from_bytes(filter_.to_bytes())
@@ -65,9 +66,25 @@ def test_bytes_that_are_no_filter_are_refused(data: bytes) -> None:
         BloomFilter.from_bytes(data)
 
 
-def test_filters_of_different_sizes_do_not_merge() -> None:
-    with pytest.raises(ValueError, match="different sizes"):
-        BloomFilter.sized(10, 0.01).merge(BloomFilter.sized(100_000, 0.01))
+@given(st.integers(1, 2_000), st.integers(1, 50))
+def test_filters_of_different_sizes_merge_and_fold_without_losing_a_key(many: int, few: int) -> None:
+    hashes = stable_hash([pa.array(range(many + few))], many + few)
+    large, small = BloomFilter.sized(20_000, 0.01), BloomFilter.sized(100, 0.01)
+    large.add(hashes[:many])
+    small.add(hashes[many:])
+    for one, other in ((large, small), (small, large)):
+        whole = BloomFilter.from_bytes(one.to_bytes())
+        whole.merge(other)
+        assert whole.contains(hashes).all()
+        folded = whole.folded(0.05)
+        assert folded.contains(hashes).all()
+        assert folded.bits <= whole.bits
+        assert folded.error_rate <= max(0.05, whole.error_rate)
+
+
+def test_filters_that_hash_otherwise_do_not_merge() -> None:
+    with pytest.raises(ValueError, match="numbers of hashes"):
+        BloomFilter(10, 3).merge(BloomFilter(10, 4))
 
 
 def test_rows_without_partner_are_left_out_once_the_filter_is_there() -> None:
