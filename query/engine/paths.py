@@ -1,7 +1,8 @@
 """Which nodes an object has passed: written into it at each hop, so that a pair of rows is made once, by the first node
 that both came through (PIER 4.3.4, the hierarchical join).
 
-Rows carry the number of their path, which is this node's own; only objects carry the ids.
+Rows carry the number of their path, which is this node's own; only objects carry the ids. An object that a hop took for
+lost goes two ways, and then two nodes may make the same pair: so pairs also have ids, by which the asker tells them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ def add_hop(value: bytes, node: bytes) -> bytes:
     path, own = read_path(value)
     assert len(path) < HOPS_MAX and len(node) == _ID_BYTES, "a route without end"
     return bytes((_MARK, len(path) + 1)) + b"".join(path) + node + own
+
+
+def id_column(path: str) -> str:
+    """The column that tells rows apart, beside the one with their path."""
+    return f"{path}.id"
 
 
 class Paths:

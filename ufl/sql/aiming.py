@@ -25,7 +25,7 @@ def key_text(name: str, kind: pa.DataType | None, conditions: Sequence[Expressio
             value = literal(constant)
         except ExprError:
             continue
-        if value.is_valid and _same_kind(value.type, kind):
+        if value.is_valid and same_texts(value.type, kind):
             return key_texts([pa.array([value.as_py()], kind)])[0]
     return None
 
@@ -39,7 +39,7 @@ def _compared(name: str, condition: Expression) -> Constant | None:
     return other if one == Field(name) and isinstance(other, Constant) else None
 
 
-def _same_kind(one: pa.DataType, other: pa.DataType) -> bool:
+def same_texts(one: pa.DataType, other: pa.DataType) -> bool:
     """Whether equal values of two types have equal texts."""
     if pa.types.is_string(one) or pa.types.is_date(one) or pa.types.is_boolean(one):
         return bool(one == other)

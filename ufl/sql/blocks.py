@@ -17,6 +17,7 @@ from ufl.sql import sources, subqueries
 from ufl.sql.clauses import check_select, is_star, limit_of
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.grouping import Groups
+from ufl.sql.hints import join_hints
 from ufl.sql.kinds import kind_of
 from ufl.sql.names import Scope, missing
 from ufl.sql.pushdown import filtered
@@ -78,6 +79,7 @@ class Block:
         self.node = node
         self.env = env
         self.scope = Scope(outer)
+        self.hints = join_hints(node)
         self.pull = pull
         self.relation: Relation = Values([], [[]])
         self.groups: Groups | None = None

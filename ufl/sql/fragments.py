@@ -151,16 +151,60 @@ class Builder:
     def namespace(self, wish: str) -> str:
         return f"{self._prefix}.{self.name(wish)}"
 
-    def put(self, fragment: Fragment, namespace: str, keys: Sequence[Expression]) -> None:
+    def put(
+        self, fragment: Fragment, namespace: str, keys: Sequence[Expression], drop_nulls: bool = False
+    ) -> None:
         """Rows into a namespace, hashed by the keys; the fragment is done."""
-        self.put_beside(fragment, namespace, keys)
+        self.put_beside(fragment, namespace, keys, drop_nulls)
         self.close(fragment)
 
-    def put_beside(self, fragment: Fragment, namespace: str, keys: Sequence[Expression]) -> None:
+    def put_beside(
+        self, fragment: Fragment, namespace: str, keys: Sequence[Expression], drop_nulls: bool = False
+    ) -> None:
         """The same as a second way out, beside what else becomes of the rows."""
         last = fragment.last
-        self.add(fragment, "rehash", "put", "DHT", ns=namespace, keys=Array(tuple(keys)), meet=self._prefix)
+        settings: dict[str, Setting] = {"nulls": "drop"} if drop_nulls else {}
+        self.add(
+            fragment,
+            "rehash",
+            "put",
+            "DHT",
+            ns=namespace,
+            keys=Array(tuple(keys)),
+            meet=self._prefix,
+            **settings,
+        )
         fragment.last = last
+
+    def send(self, fragment: Fragment, namespace: str, keys: Sequence[Expression]) -> None:
+        """Rows hop by hop towards the owners of their keys; the fragment is done."""
+        self.add(
+            fragment,
+            "send",
+            "put",
+            "DHTMessage",
+            ns=namespace,
+            keys=Array(tuple(keys)),
+            meet=self._prefix,
+            nulls="drop",
+        )
+        self.close(fragment)
+
+    def exchange(self, fragment: Fragment, placement: str) -> Fragment:
+        """All rows to every owner of a group (`all`), or each node's to itself if it is one (`near`)."""
+        columns, namespace = fragment.columns, self.namespace("meet")
+        self.add(
+            fragment,
+            "copy" if placement == "all" else "stay",
+            "put",
+            "DHT",
+            ns=namespace,
+            placement=placement,
+        )
+        self.close(fragment)
+        taken = self.source(EVERYWHERE, "arrived", "scan", "DHT", ns=namespace)
+        taken.columns = None if columns is None else list(columns)
+        return taken
 
     def take_up(self, namespace: str, columns: list[str] | None, hashed: Sequence[Expression]) -> Fragment:
         """What was put into a namespace, at the owners."""
@@ -171,11 +215,11 @@ class Builder:
             fragment.hashed = [fields]
         return fragment
 
-    def rehash(self, fragment: Fragment, keys: Sequence[Expression]) -> Fragment:
-        """Rows of equal keys come together on one node."""
+    def rehash(self, fragment: Fragment, keys: Sequence[Expression], drop_nulls: bool = False) -> Fragment:
+        """Rows of equal keys come together on one node; those without a key may be left out."""
         columns = fragment.columns
         namespace = self.namespace("meet")
-        self.put(fragment, namespace, keys)
+        self.put(fragment, namespace, keys, drop_nulls)
         return self.take_up(namespace, columns, keys)
 
     def gather(self, fragment: Fragment) -> Fragment:

@@ -7,8 +7,7 @@
 | groups | partial states at each node, rehashed by the keys, made final by their owners; without keys at the asker |
 | DISTINCT, INTERSECT, EXCEPT | the same, all columns being keys |
 | ORDER BY, LIMIT | the first rows of each node, then of those at the asker |
-| join with equalities | both sides rehashed by their keys, joined by the owners |
-| other joins | at the asker |
+| join | by one of several strategies (`joins.py`) |
 
 `needed` says which columns the relation above wants; nothing else travels.
 """
@@ -19,16 +18,10 @@ from collections.abc import Sequence
 
 from query.operators.put.placement import KEY_SEPARATOR
 from query.plan import Array, Constant, Expression, Field, Setting, fields_of
-from ufl.sql import groups, recursion, setops
+from ufl.sql import groups, joins, recursion, setops
 from ufl.sql.aiming import key_text
 from ufl.sql.fragments import ASKER, EVERYWHERE, OWNER, Builder, Fragment
 from ufl.sql.relations import (
-    ANTI,
-    FULL,
-    INNER,
-    LEFT,
-    RIGHT,
-    SEMI,
     Aggregate,
     Distinct,
     Filter,
@@ -79,7 +72,7 @@ class Lowering:
         if isinstance(relation, Ordered):
             return self._ordered(relation, needed)
         if isinstance(relation, Join):
-            return self._join(relation, needed)
+            return joins.join(self, relation, needed)
         if isinstance(relation, Single):
             return self._single(relation)
         if isinstance(relation, SetOperation):
@@ -216,88 +209,6 @@ class Lowering:
             return builder.add(fragment, "single", "groupby", "Single", columns=columns)
         fragment = self.together(fragment, keys)
         return builder.add(fragment, "single", "groupby", "Single", keys=Array(keys))
-
-    # -- two inputs
-
-    def _join(self, join: Join, needed: Sequence[str]) -> Fragment:
-        builder = self.builder
-        if not join.keys:
-            return self._join_at_asker(join, needed)
-        lefts, rights = [key for key, _ in join.keys], [key for _, key in join.keys]
-        sides = self._sides(join, needed)
-        if len({each.site for each in sides}) > 1 or not sides[0].single:
-            sides = [self.together(sides[0], lefts), self.together(sides[1], rights)]
-            builder.note(f"{join.kind} join: both sides are rehashed by their keys and joined by the owners")
-        fragment = self._joined(join, sides, lefts, rights, needed)
-        ways = {
-            INNER: [lefts, rights],
-            LEFT: [lefts],
-            SEMI: [lefts],
-            ANTI: [lefts],
-            RIGHT: [rights],
-            FULL: [],
-        }
-        if not fragment.single:
-            for keys in ways[join.kind]:
-                fields = tuple(key.name for key in keys if isinstance(key, Field))
-                if len(fields) == len(keys):
-                    fragment.hashed.append(fields)
-        return fragment
-
-    def _join_at_asker(self, join: Join, needed: Sequence[str]) -> Fragment:
-        sides = self.builder.meet_at_one(self._sides(join, needed))
-        self.builder.note(
-            f"{join.kind} join without an equality between its sides: at the node that was asked"
-        )
-        return self._joined(join, sides, [_ONE], [_ONE], needed)
-
-    def _sides(self, join: Join, needed: Sequence[str]) -> list[Fragment]:
-        used = [*needed, *(fields_of(join.condition) if join.condition is not None else ())]
-        made = []
-        for number, side in enumerate((join.left, join.right)):
-            own = set(side.names)
-            wanted = [*used, *fields_of(*(key[number] for key in join.keys))]
-            if side.open:
-                made.append(self.lower(side, wanted))
-                continue
-            wanted = [name for name in wanted if name in own]
-            made.append(self.builder.narrow(self.lower(side, wanted), wanted))
-        return made
-
-    def _joined(
-        self,
-        join: Join,
-        sides: list[Fragment],
-        lefts: Sequence[Expression],
-        rights: Sequence[Expression],
-        needed: Sequence[str],
-    ) -> Fragment:
-        settings: dict[str, Setting] = {
-            "leftkeys": Array(tuple(lefts)),
-            "rightkeys": Array(tuple(rights)),
-            "kind": join.kind,
-        }
-        if join.condition is not None:
-            settings["where"] = join.condition
-        columns: list[str] | None = []
-        used = {*needed, *(fields_of(join.condition) if join.condition is not None else ())}
-        for setting, side in zip(("leftcolumns", "rightcolumns"), sides, strict=True):
-            if side.columns is None:
-                columns = None
-            else:
-                # The join's condition sees the columns of its result.
-                kept = [name for name in side.columns if name in used]
-                settings[setting] = Array(tuple(kept))
-                columns = None if columns is None else [*columns, *kept]
-        if columns == [] and sides[0].columns:
-            # Rows without columns cannot be counted: one stays.
-            columns = sides[0].columns[:1]
-            settings["leftcolumns"] = Array(tuple(columns))
-        if join.kind in (SEMI, ANTI):
-            columns = sides[0].columns
-        fragment = self.builder.merge(sides, "join", "join", "SymmetricHash", **settings)
-        fragment.columns = columns
-        return fragment
 
     def together(self, fragment: Fragment, keys: Sequence[Expression]) -> Fragment:
         """Rows of equal keys on one node, hashed in the order of the keys; as it is when it is so already."""

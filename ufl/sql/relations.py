@@ -177,6 +177,8 @@ class Join(Relation):
     #: Expressions over the left and over the right side that must be equal.
     keys: list[tuple[Expression, Expression]] = field(default_factory=list)
     condition: Expression | None = None
+    #: The strategy that the author wants; empty leaves it to the planner.
+    hint: str = ""
 
     @property
     def columns(self) -> list[Column]:

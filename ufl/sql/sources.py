@@ -49,18 +49,19 @@ def read_from(block: Block) -> None:
     block.relation = source.relation
     # A comma binds weaker than JOIN: what stands between two commas is joined first, and sees only itblock.
     done: Relation | None = None
-    first = 0
+    first, hint = 0, ""
     for join in joins:
         if _is_comma(join):
-            done = block.relation if done is None else Join(done, block.relation)
-            first = len(block.scope.sources)
+            done = block.relation if done is None else Join(done, block.relation, hint=hint)
+            first, hint = len(block.scope.sources), block.hints.of(join.this.alias_or_name)
             source = block.binder.source(join.this, block.env, False)
             block.scope.add(source, join.this)
             block.relation = source.relation
         else:
             _join(block, join, first)
     if done is not None:
-        block.relation = Join(done, block.relation)
+        block.relation = Join(done, block.relation, hint=hint)
+    block.hints.require_used()
 
 
 def _join(block: Block, node: exp.Join, first: int) -> None:
@@ -78,6 +79,7 @@ def _join(block: Block, node: exp.Join, first: int) -> None:
     on, using = node.args.get("on"), node.args.get("using")
     condition = None if on is None else _on(block, on, first)
     join = joined(block.relation, source.relation, how, condition, on)
+    join.hint = block.hints.of(node.this.alias_or_name)
     for name in using or ():
         _using(block, join, name, left_scope, source)
     if how in (SEMI, ANTI):

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from query.batch import Batch
 from query.dataflow.flow import Flow
@@ -200,7 +201,9 @@ class JoinRows(InTurns):
 
 def _side(batch: Batch, name: str) -> _Side:
     """Which rows of whom a batch of pairs needs, each once."""
-    at, row = (batch.column(column) for column in id_columns(name))
+    # A side that never had a row has no types.
+    kinds = (pa.string(), pa.int64())
+    at, row = (batch.column(c).cast(kind) for c, kind in zip(id_columns(name), kinds, strict=True))
     numbers = row.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     holders = at.dictionary_encode()
     codes = holders.indices.fill_null(NOBODY).to_numpy(zero_copy_only=False).astype(np.int64)

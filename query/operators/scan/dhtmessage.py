@@ -2,12 +2,13 @@
 
 With `midway` a node takes what passes through it and stops it there: the upcall with which hierarchical operators
 combine on the way to the root (PIER 3.2.2, 4.2). With `path` it takes a copy of what passes, writes its own id into it
-and lets it go on: rows then have a column that says which nodes they had passed before, for the hierarchical join
-(PIER 4.3.4). Otherwise it is a scan of what arrives at the owner. A node takes each object once.
+and lets it go on: rows then have a column that says which nodes they had passed before, and one that tells them apart,
+for the hierarchical join (PIER 4.3.4). Otherwise it is a scan of what arrives at the owner. Each object is taken once.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from overlay.router import Verdict
 from query.batch import Batch
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.engine.paths import add_hop, read_path
+from query.engine.paths import add_hop, id_column, read_path
 from query.operators.scan.dht import ScanDht
 
 
@@ -59,16 +60,17 @@ class ScanDhtMessage(ScanDht):
         self.subscriptions.append(self.dht.upcall(self.prefix, passing))
 
     def take_object(self, name: Name, value: bytes, tag: int) -> None:
-        if name not in self._seen:
-            self._seen.add(name)
-            self.take(value, tag)
-
-    def take(self, value: bytes, tag: int) -> None:
+        if name in self._seen:
+            return
+        self._seen.add(name)
         if self._path is None:
-            super().take(value, tag)
+            self.take(value, tag)
             return
         path, payload = read_path(value)
         batch = self.read(payload)
         if batch is not None:
             number = np.full(batch.num_rows, self._paths.number(path))
-            self.give(Batch(batch.table, batch.data.append_column(self._path, pa.array(number))), tag)
+            first = int.from_bytes(hashlib.blake2b(name.suffix.encode(), digest_size=8).digest(), "big")
+            ids = (np.arange(batch.num_rows, dtype=np.uint64) + np.uint64(first)).view(np.int64)
+            data = batch.data.append_column(self._path, pa.array(number))
+            self.give(Batch(batch.table, data.append_column(id_column(self._path), pa.array(ids))), tag)
