@@ -5,6 +5,9 @@ Near: names from leaf sets, for the leaf set. Far: names from rows and lookups, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable
+
 from overlay.bamboo.core import Core
 from overlay.bamboo.probes import Probes
 from overlay.ring import MASK, NodeRef, from_wire
@@ -18,21 +21,38 @@ class Candidates:
         self._probes = probes
         probes.approached = self.approached
 
-    def consider_leaf(self, ref: NodeRef, per_side: int) -> bool:
-        """Hearsay of a node near us: asks it if it belongs among the leaves, unless `per_side` nearer ones on both
-        sides are there or being asked. Whether it did."""
+    def consider_leaves(self, refs: Iterable[NodeRef], per_side: int) -> list[NodeRef]:
+        """Hearsay of nodes near us: asks each that belongs among the leaves, unless `per_side` nearer ones on both
+        sides are there or being asked. Returns those for whom there was no room."""
         view = self._core.view
-        running = self._probes.under_way.get(ref.address)
-        if (running is not None and running.leaf) or not self._askable(ref):
-            return False
-        identifier = from_wire(ref.id)
-        peer = view.peers.get(ref.address)
-        if peer is not None and (peer.suspect or view.leaves.holds(peer)):
-            return False
-        if view.leaves.fits(identifier) and not self._crowded(identifier, per_side):
-            self._probes.begin(ref, leaf=True)
-            return True
-        return False
+        leaves, me = view.leaves, view.me_id
+        under_way = self._probes.under_way
+        nearer: list[int] | None = None
+        rest = []
+        for ref in refs:
+            running = under_way.get(ref.address)
+            if (running is not None and running.leaf) or not self._askable(ref):
+                continue
+            peer = view.peers.get(ref.address)
+            if peer is not None and (peer.suspect or leaves.holds(peer)):
+                continue
+            identifier = from_wire(ref.id)
+            if leaves.full:
+                asked = leaves.spans(identifier)
+            else:
+                # Everybody seems to fit, so only who would be among the nearest of all is asked.
+                if nearer is None:
+                    nearer = self._near_offsets()
+                offset = (identifier - me) & MASK
+                at = bisect_left(nearer, offset)
+                asked = at < per_side or len(nearer) - at < per_side
+                if asked:
+                    nearer.insert(at, offset)
+            if asked:
+                self._probes.begin(ref, leaf=True)
+            else:
+                rest.append(ref)
+        return rest
 
     def consider_cell(self, ref: NodeRef, redundant: bool = False) -> bool:
         """Hearsay of a node somewhere: asks it if it fills a hole of the table, or in any case where `redundant`.
@@ -58,14 +78,10 @@ class Candidates:
         self._core.view.alive(ref)
         self.consider_cell(ref)
 
-    def _crowded(self, identifier: int, per_side: int) -> bool:
-        """Whether enough nearer nodes on both sides are leaves or being asked. Matters while the leaf set is not
-        full and everybody seems to fit."""
+    def _near_offsets(self) -> list[int]:
+        """How far clockwise of this node its leaves are and those asked whether they are, ascending."""
         view = self._core.view
-        if view.leaves.full:
-            return False
         me = view.me_id
-        others = {from_wire(probe.ref.id) for probe in self._probes.under_way.values() if probe.leaf}
-        others.update(peer.id for peer in view.leaves.members)
-        after = sum((other - me) & MASK < (identifier - me) & MASK for other in others)
-        return after >= per_side and len(others) - after >= per_side
+        offsets = {(peer.id - me) & MASK for peer in view.leaves.members}
+        offsets.update([(probe.id - me) & MASK for probe in self._probes.under_way.values() if probe.leaf])
+        return sorted(offsets)

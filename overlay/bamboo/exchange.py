@@ -47,8 +47,9 @@ class Exchange:
         """Names of nodes near us; a scout is content with its two immediate neighbours."""
         scouting = self._core.state is State.SCOUTING
         per_side = 1 if scouting else self._core.config.leaf_per_side
-        for ref in refs:
-            if not self._candidates.consider_leaf(ref, per_side) and not self._core.joining:
+        rest = self._candidates.consider_leaves(refs, per_side)
+        if not self._core.joining:
+            for ref in rest:
                 self._candidates.consider_cell(ref)
 
     def _ask(self, token: int) -> LeafAsk:

@@ -37,6 +37,7 @@ class Joiner:
         "_ownership",
         "_probes",
         "_timer",
+        "_untried",
         "gateways",
     )
 
@@ -58,6 +59,8 @@ class Joiner:
         self._attempts = 0
         #: Who may be a neighbour, as the last answer to the join has it.
         self._candidates: list[NodeRef] = []
+        #: Those of them that were not asked yet, since nearer ones were.
+        self._untried: list[NodeRef] = []
         self._timer: Timer | None = None
         self._asked_at = -MISPLACED_S
         forwarder.on_join = self._answer
@@ -108,8 +111,7 @@ class Joiner:
             return
         if not self._ownership.complete():
             # Whoever was asked in vain makes room for the next.
-            for ref in self._candidates:
-                self._hearsay.consider_leaf(ref, per_side=1)
+            self._untried = self._hearsay.consider_leaves(self._untried, per_side=1)
             return
         if core.state is State.SCOUTING:
             core.state = State.ANNOUNCING
@@ -121,7 +123,7 @@ class Joiner:
             self._ownership.publish()
             for ref in self._candidates:
                 self._hearsay.consider_cell(ref)
-            self._candidates = []
+            self._candidates = self._untried = []
 
     def _on_ask(self, sender: Address, ask: JoinAsk) -> None:
         core = self._core
@@ -143,10 +145,9 @@ class Joiner:
         if core.joining:
             core.churn.hear(reply.session_s)
             self._ask_rows(reply.path)
-            self._candidates = self._nearest_first((*reply.leaves, *reply.path))
+            self._candidates = self._untried = self._nearest_first((*reply.leaves, *reply.path))
         else:
-            for ref in (*reply.leaves, *reply.path):
-                self._hearsay.consider_leaf(ref, core.config.leaf_per_side)
+            self._hearsay.consider_leaves((*reply.leaves, *reply.path), core.config.leaf_per_side)
         self._ownership.review()
 
     def _nearest_first(self, refs: Sequence[NodeRef]) -> list[NodeRef]:

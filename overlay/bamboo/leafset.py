@@ -18,7 +18,7 @@ from overlay.ring import HALF, MASK, SPACE
 
 
 class LeafSet:
-    __slots__ = ("_nodes", "_offsets", "after", "before", "covers_all", "me", "members", "per_side")
+    __slots__ = ("_nodes", "_offsets", "after", "before", "covers_all", "full", "me", "members", "per_side")
 
     def __init__(self, me: int, per_side: int) -> None:
         self.me = me
@@ -30,15 +30,13 @@ class LeafSet:
         self.members: list[Peer] = []
         #: Whether the two sides meet: then nobody else is on the circle.
         self.covers_all = True
+        #: Whether both sides have all the leaves they may have, none of them on both.
+        self.full = False
         # Offsets from `me`, ascending, and the peers in parallel (None for `me`). Where the set covers all: once
         # round the circle, from `me` at 0 to `me` at SPACE. Else: from the furthest before, below zero, over `me`
         # at 0 to the furthest after.
         self._offsets: list[int] = [0, SPACE]
         self._nodes: list[Peer | None] = [None, None]
-
-    @property
-    def full(self) -> bool:
-        return len(self.members) >= 2 * self.per_side
 
     def fits(self, identifier: int) -> bool:
         """Whether a node of this id would stand on one of the sides."""
@@ -56,7 +54,30 @@ class LeafSet:
         """Takes the peer in if it fits; whether it stands in the set now."""
         if not self.fits(peer.id):
             return False
-        self.rebuild([*self.members, peer], large)
+        if not self.full or peer.suspect or not self._insert(peer):
+            self.rebuild([*self.members, peer], large)
+        return True
+
+    def _insert(self, peer: Peer) -> bool:
+        """Puts a peer into its place of a full set, whose furthest leaf on that side makes room: what `rebuild` would
+        do, for less. False, and nothing done, if somebody of this id is there."""
+        offsets, nodes = self._offsets, self._nodes
+        offset = (peer.id - self.me) & MASK
+        clockwise = offset <= offsets[-1]
+        if not clockwise:
+            offset -= SPACE
+        at = bisect_left(offsets, offset)
+        if offsets[at] == offset:
+            return False
+        offsets.insert(at, offset)
+        nodes.insert(at, peer)
+        leaver = -1 if clockwise else 0
+        del offsets[leaver], nodes[leaver]
+        side = self.per_side
+        # Between the sides stands this node itself.
+        self.before = before = [node for node in nodes[side - 1 :: -1] if node is not None]
+        self.after = after = [node for node in nodes[side + 1 :] if node is not None]
+        self.members = [leaf for pair in zip(after, before, strict=True) for leaf in pair]
         return True
 
     def rebuild(self, peers: Iterable[Peer], large: bool) -> None:
@@ -83,6 +104,7 @@ class LeafSet:
                 if leaf is not None:
                     seen.setdefault(leaf.id, leaf)
         self.members = list(seen.values())
+        self.full = len(self.members) >= 2 * self.per_side
         if self.covers_all:
             self._offsets = [0, *(offset for offset, _ in ranked), SPACE]
             self._nodes = [None, *(peer for _, peer in ranked), None]

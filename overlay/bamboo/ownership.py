@@ -14,7 +14,7 @@ from collections.abc import Callable
 from overlay.bamboo.core import Core, State
 from overlay.bamboo.peer import Peer
 from overlay.bamboo.probes import Probes
-from overlay.ring import HALF, MASK, Arc, from_wire
+from overlay.ring import HALF, MASK, Arc
 
 #: A neighbour that did not confirm is asked again after this long: the right one may be found meanwhile.
 ASK_AGAIN_S = 1.0
@@ -120,24 +120,26 @@ class Ownership:
             side.settled = True
 
     def _changed(self) -> None:
-        self._look(self._after)
-        self._look(self._before)
+        moved = self._look(self._after) | self._look(self._before)
         if self._core.state is State.MEMBER:
             # A leaf that was only ever pinged may not know that it has us for one.
             for peer in self._core.view.leaves.members:
                 if peer.synced_at < 0.0:
                     self._probes.begin(peer.ref, leaf=True)
-        self.publish()
+        if moved:
+            self.publish()
         self.review()
 
-    def _look(self, side: _Side) -> None:
+    def _look(self, side: _Side) -> bool:
+        """Whether this side's neighbour is another than before."""
         peer = self._neighbour(side)
         if peer is side.peer:
-            return
+            return False
         now = self._core.runtime.now()
         side.peer = peer
         side.since = now
         side.settled = peer is None or (peer.synced_at >= now and not self._core.joining)
+        return True
 
     def _neighbour(self, side: _Side) -> Peer | None:
         leaves = self._core.view.leaves
@@ -154,7 +156,7 @@ class Ownership:
         view = self._core.view
         peer = side.peer
         for probe in self._probes.under_way.values():
-            if probe.leaf and view.leaves.between(from_wire(probe.ref.id), peer, side.clockwise):
+            if probe.leaf and view.leaves.between(probe.id, peer, side.clockwise):
                 asked = view.known(probe.ref)
                 # A suspect is asked too, but only to be restored or buried: it is out of use already.
                 if asked is not peer and (asked is None or not asked.suspect):

@@ -35,6 +35,7 @@ class Probe(msgspec.Struct, eq=False):
     """One node being asked. `leaf`: by a leaf-set exchange instead of a ping."""
 
     ref: NodeRef
+    id: int
     leaf: bool
     #: Of the first and the last attempt.
     first_token: int = 0
@@ -90,7 +91,7 @@ class Probes:
         if running is None and len(self.under_way) >= PROBES_MAX:
             self._core.count("probes_refused")
             return
-        self._send(Probe(ref, leaf))
+        self._send(Probe(ref, from_wire(ref.id), leaf))
 
     def check(self, peer: Peer) -> None:
         self.begin(peer.ref, leaf=False)

@@ -122,8 +122,9 @@ class View:
         if not self.leaves.offer(peer, self._large()):
             return False
         self.peers[peer.address] = peer
+        members = self.leaves.members
         for leaf in before:
-            if not self.table.holds(leaf):
+            if leaf not in members and not self.table.holds(leaf):
                 self._release(leaf)
         self.changed()
         return True

@@ -53,7 +53,8 @@ def run_scenario(
     mischief = Mischief(world, workload.build, scenario.duration_s)
     mischief.schedule(scenario.faults)
     _arrive(scenario, world, workload.build)
-    world.run_until(scenario.arrival_s)
+    with world.settled():
+        world.run_until(scenario.arrival_s)
     with world.settled():
         workload.start()
         world.run_until(scenario.duration_s)

@@ -89,14 +89,17 @@ class MessageNetwork:
         self._hosts = world.by_address
         self._trace = world.trace
         self._codec = codec
+        self._encode = codec.encode
         self._config = config
+        self._header_bytes = config.header_bytes
+        self._payload_bytes = config.payload_bytes
         self._serialise = serialise
 
     def send(self, sender: SimRuntime, to: Address, message: Message, notice: Notice | None) -> None:
-        encoded = self._codec.encode(message)
+        encoded = self._encode(message)
         length = len(encoded)
-        packets = 1 + length // self._config.payload_bytes
-        size = length + self._config.header_bytes * packets
+        packets = 1 + length // self._payload_bytes
+        size = length + self._header_bytes * packets
         counters = sender.host.counters
         counters.messages_out += 1
         counters.bytes_out += size
@@ -107,20 +110,22 @@ class MessageNetwork:
         if host is None or not host.alive:
             self._fail(sender, notice, "absent" if host is None else "dead", now)
             return
-        if self._faults.partitions.cuts and self._faults.partitions.blocked(sender.index, host.index):
+        faults = self._faults
+        if faults.partitions.cuts and faults.partitions.blocked(sender.index, host.index):
             self._fail(sender, notice, "partitioned", now)
             return
         latency_s = self._latency_s(sender.index, host.index)
-        delay_s = self._delay_s(sender.index, host.index, packets, latency_s)
-        if delay_s is None:
-            self._fail(sender, notice, "lost", now)
-            return
+        wait_s = latency_s + host.lag_s
+        if faults.loss.active or faults.reordering.rate > 0.0:
+            delay_s = self._delay_s(sender.index, host.index, packets, latency_s)
+            if delay_s is None:
+                self._fail(sender, notice, "lost", now)
+                return
+            wait_s += delay_s
         if self._serialise:
             message = self._codec.decode(encoded)
         flight = Flight(sender, host.runtime, message, notice, size, now)
-        self._carry(
-            sender.host, host, size, latency_s + delay_s + host.lag_s, self._arrived, self._congested, flight
-        )
+        self._carry(sender.host, host, size, wait_s, self._arrived, self._congested, flight)
 
     def _delay_s(self, sender: int, receiver: int, packets: int, latency_s: float) -> float | None:
         """What loss and reordering add; None where the transport gives up."""
