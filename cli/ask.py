@@ -168,25 +168,30 @@ class Stopper:
 
 
 async def _print(args: argparse.Namespace, answer: Answer, text: str) -> int:
-    from cli.output import writer
+    from cli.live import LiveTable
+    from cli.output import RowWriter, writer
     from cli.progress import ProgressLine
     from pier_node.client import Account, Piece, PierError, Progress
 
     line = ProgressLine(wanted=not args.quiet)
-    rows = writer(args.format)
-    code = 0
+    rows: RowWriter = LiveTable(sys.stdout) if args.format == "table" else writer(args.format)
+    code = epochs = 0
     try:
         async for event in answer.events():
             if isinstance(event, Progress):
-                line.update(event.answered, event.asked, event.rows, event.elapsed_s)
+                if epochs == 0:
+                    line.update(event.answered, event.asked, event.rows, event.elapsed_s)
                 continue
             line.clear()
             if isinstance(event, Piece):
                 rows.write(event.batch, event.epoch)
+            elif isinstance(event, Account) and not answer.ended:
+                epochs += 1
+                rows.epoch(event)
+                if args.format != "table":
+                    print(account_json(event), file=sys.stderr)
             elif isinstance(event, Account):
                 rows.flush()
-                if not answer.ended:
-                    print(account_json(event), file=sys.stderr)
             else:
                 print(f"{event.node} {event.operator}: {event.text}", file=sys.stderr)
     except PierError as error:
@@ -207,9 +212,11 @@ def account_json(account: Account) -> str:
     import msgspec
 
     fields = msgspec.structs.asdict(account)
-    optional = ("epoch", "dropped", "notes")
+    optional = ("epoch", "revision", "dropped", "notes")
     shown = {
-        name: value for name, value in fields.items() if name not in optional or value not in (None, {}, ())
+        name: value
+        for name, value in fields.items()
+        if name not in optional or (value not in (None, {}, ()) and (name, value) != ("revision", 0))
     }
     if isinstance(shown.get("elapsed_s"), float):
         shown["elapsed_s"] = round(shown["elapsed_s"], 6)

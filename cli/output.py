@@ -13,9 +13,12 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, BinaryIO, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TextIO
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pier_node.protocol.messages import Account
 
 #: Rows of a table that set the widths of its columns; later rows stretch where they must.
 TABLE_ROWS_BLOCK = 500
@@ -24,12 +27,16 @@ CELL_CHARS_MAX = 100
 
 
 class RowWriter(Protocol):
-    """Takes batches, writes rows."""
+    """Takes batches, writes rows. Those of an epoch come before its account."""
 
     def write(self, batch: pa.RecordBatch, epoch: int | None = None) -> None: ...
 
     def flush(self) -> None:
         """No more rows may come for a while: show what there is."""
+        ...
+
+    def epoch(self, account: Account) -> None:
+        """The rows so far were the answer of an epoch."""
         ...
 
 
@@ -44,22 +51,49 @@ def writer(form: str, out: TextIO | None = None) -> RowWriter:
     return TableWriter(out)
 
 
+class _Plain:
+    """A form in which epochs follow one another without a sign."""
+
+    def flush(self) -> None:
+        raise NotImplementedError
+
+    def epoch(self, account: Account) -> None:
+        self.flush()
+
+
 class JsonWriter:
-    """One object a row; rows of a continuous query carry their epoch."""
+    """One object a row. Rows of a continuous query carry their epoch, those that replace earlier ones of it because
+    data came late also the number of the revision."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._epoch: list[tuple[pa.RecordBatch, int]] = []
 
     def write(self, batch: pa.RecordBatch, epoch: int | None = None) -> None:
-        for row in batch.to_pylist():
-            shown = row if epoch is None else {**row, "_epoch": epoch}
-            self._out.write(json.dumps(shown, default=plain, ensure_ascii=False, allow_nan=True) + "\n")
+        if epoch is not None:
+            self._epoch.append((batch, epoch))
+        else:
+            self._rows(batch, {})
 
-    def flush(self) -> None:
+    def epoch(self, account: Account) -> None:
+        for batch, epoch in self._epoch:
+            revision = {"_revision": account.revision} if account.revision else {}
+            self._rows(batch, {"_epoch": epoch, **revision})
+        self._epoch.clear()
         self._out.flush()
 
+    def flush(self) -> None:
+        """Rows of an epoch that was cut off are left out."""
+        self._epoch.clear()
+        self._out.flush()
 
-class CsvWriter:
+    def _rows(self, batch: pa.RecordBatch, more: dict[str, int]) -> None:
+        for row in batch.to_pylist():
+            shown = {**row, **more}
+            self._out.write(json.dumps(shown, default=plain, ensure_ascii=False, allow_nan=True) + "\n")
+
+
+class CsvWriter(_Plain):
     """A header whenever the columns change, then the rows."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -77,7 +111,7 @@ class CsvWriter:
         self._out.flush()
 
 
-class ArrowWriter:
+class ArrowWriter(_Plain):
     """An Arrow IPC stream; a new one whenever the columns change."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -99,7 +133,7 @@ class ArrowWriter:
         self._out.flush()
 
 
-class TableWriter:
+class TableWriter(_Plain):
     """Columns as wide as the first block of rows needs."""
 
     def __init__(self, out: TextIO) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
+import msgspec
+
+from pier_node.engine.epochs import Epochs
 from pier_node.protocol.messages import Account as WireAccount
 from pier_node.service import AnswerSink, Failure, QueryRequest
 from query.batch import Batch
+from query.dataflow.marks import mark_of
 from query.engine.account import Account
 from query.engine.messages import Remark
 from query.engine.proxy import ProxyQuery
@@ -14,6 +19,16 @@ from runtime.api import Clock
 
 #: Notes shown with an account: errors of nodes, then nodes that are missing.
 MISSING_SHOWN = 16
+
+
+class Asking(Protocol):
+    """What has been started: one query, or one that is asked again and again."""
+
+    def ready(self) -> None: ...
+
+    def cancel(self, reason: str) -> None: ...
+
+    def taps(self, on: bool, operators: tuple[str, ...]) -> None: ...
 
 
 class Asked:
@@ -33,15 +48,16 @@ class Asked:
         self._sink = sink
         self._clock = clock
         self._started_s = clock.now()
-        self._query: ProxyQuery | None = None
+        self._query: Asking | None = None
         self._cancelled = ""
         self._asked = self._answered = 0
+        self._epochs = Epochs(sink.epoch_account)
 
     @property
     def age_s(self) -> float:
         return self._clock.now() - self._started_s
 
-    def attach(self, query: ProxyQuery) -> None:
+    def attach(self, query: Asking) -> None:
         """The query has started. A client that changed its mind meanwhile is heard now."""
         self._query = query
         self._sink.on_ready(query.ready)
@@ -51,10 +67,29 @@ class Asked:
     # -- for the engine
 
     def rows(self, batch: Batch) -> bool:
+        mark = mark_of(batch)
+        if mark is not None:
+            assert isinstance(self._query, ProxyQuery), "marks come from a plan"
+            self._asked = max(self._asked, mark.nodes)
+            self._epochs.begin(mark, self._query.spec.id, self._asked, self.age_s)
+            return True
         self.rows_given += batch.num_rows
-        ready = self._sink.batch(batch.table, batch.data)
+        ready = self._sink.batch(batch.table, batch.data, self._epochs.current)
+        self._epochs.took(batch.num_rows, self.age_s)
         self._progress()
         return ready
+
+    def epoch(self, epoch: int, batches: list[Batch], account: WireAccount) -> None:
+        """A whole epoch at once, of a query that is asked again and again."""
+        for batch in batches:
+            self.rows_given += batch.num_rows
+            self._sink.batch(batch.table, batch.data, epoch)
+        self._sink.epoch_account(account)
+
+    def end(self, account: WireAccount) -> None:
+        """The last word on the whole query."""
+        self._over(self, account)
+        self._sink.finish(account)
 
     def progress(self, asked: int, answered: int) -> None:
         self._asked, self._answered = asked, answered
@@ -64,9 +99,8 @@ class Asked:
         self._sink.tap(remark.node.hex(), remark.operator, f"{remark.kind}: {remark.text}")
 
     def finish(self, account: Account) -> None:
-        said = wire_account(account)
-        self._over(self, said)
-        self._sink.finish(said)
+        # Marks of epochs came as rows, too, and are none.
+        self.end(msgspec.structs.replace(wire_account(account), rows=self.rows_given))
 
     # -- for the client
 

@@ -18,7 +18,7 @@ from pier_node.service import Description, Failure
 from query.dataflow.check import operator_problems
 from query.engine.stages import is_divisible
 from query.plan import Plan
-from ufl.sql import TableInfo, compile_sql, explain_sql, tables_named
+from ufl.sql import Repetition, TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
 
@@ -35,10 +35,18 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """A plan, and how it is to be repeated if it is continuous."""
+
+    plan: Plan
+    repetition: Repetition | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Language:
     """How texts of one language become plans, or something to read."""
 
-    compile: Callable[[Text], Plan]
+    compile: Callable[[Text], Question]
     explain: Callable[[Text], str]
     #: The tables that a text names, of which it matters what is known; None when it is about all there are.
     tables: Callable[[str], Collection[str] | None]
@@ -52,8 +60,9 @@ def _compile_ufl(text: Text) -> Plan:
     return ufl.expand(located.plan, text.query_id, text.time_s)
 
 
-def _compile_sql(text: Text) -> Plan:
-    return compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params).plan
+def _compile_sql(text: Text) -> Question:
+    done = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
+    return Question(done.plan, done.repetition)
 
 
 def _explain_sql(text: Text) -> str:
@@ -70,7 +79,7 @@ def _describe_sql(text: Text) -> Description:
 
 LANGUAGES: dict[str, Language] = {
     "ufl": Language(
-        _compile_ufl,
+        lambda text: Question(_compile_ufl(text)),
         lambda text: ufl.unparse(_compile_ufl(text)),
         lambda text: (),
         lambda text: Description(None, is_divisible(_compile_ufl(text))),
@@ -79,7 +88,7 @@ LANGUAGES: dict[str, Language] = {
 }
 
 
-def compiled(language: Language, text: Text) -> Plan | Failure:
+def compiled(language: Language, text: Text) -> Question | Failure:
     return _or_failure(lambda: language.compile(text))
 
 

@@ -6,11 +6,14 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
+import msgspec
+
 from overlay.ring import ID_BYTES, WireArc
 from overlay.spread.account import Account as Coverage
 from pier_node.access.rights import may_run
+from pier_node.engine.again import Again
 from pier_node.engine.asking import Asked
-from pier_node.engine.compilers import LANGUAGES, Language, Text, compiled, described, explained
+from pier_node.engine.compilers import LANGUAGES, Language, Question, Text, compiled, described, explained
 from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.publication import Publishing
@@ -35,17 +38,22 @@ from pier_node.service import (
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
-from query.engine.proxy import ProxyQuery, TooManyQueries
+from query.engine.proxy import ProxyQuery, Sink, TooManyQueries
 from query.engine.run import Run
 from query.engine.stages import is_divisible
 from query.plan import Plan
 from runtime.api import Runtime
+from ufl.sql import Repetition
 
 T = TypeVar("T")
 _log = logging.getLogger("pier.query")
 
 #: Texts longer than this are parsed off the event loop: a megabyte takes a second or two.
 PARSE_HERE_CHARS = 20_000
+#: A continuous query that nobody cancels ends after this time: nobody remembers it then.
+CONTINUOUS_S_MAX = 30 * 86_400.0
+#: On top of the epochs: to reach all nodes and to hear from them.
+SPREAD_S = 60.0
 #: Query text shown in lists of queries.
 TEXT_SHOWN_CHARS = 200
 
@@ -81,12 +89,19 @@ class QueryService:
             asked.fail(Failure("limit", str(error)))
             return asked
 
-        def allowed(language: Language, text: Text) -> Plan | Failure:
-            plan = compiled(language, text)
-            return plan if isinstance(plan, Failure) else may_run(request.who, plan, text.query_id) or plan
-
-        self._read(request, allowed, lambda plan: self._start(asked, plan, limits))
+        self._plan(request, lambda question: self._start(asked, question, limits))
         return asked
+
+    def _plan(self, request: QueryRequest, then: Callable[[Question | Failure], None]) -> None:
+        """What is to be run, if the client may run it."""
+
+        def allowed(language: Language, text: Text) -> Question | Failure:
+            question = compiled(language, text)
+            if isinstance(question, Failure):
+                return question
+            return may_run(request.who, question.plan, text.query_id) or question
+
+        self._read(request, allowed, then)
 
     def explain(self, request: QueryRequest, done: Reply[str]) -> None:
         self._read(request, explained, done)
@@ -141,19 +156,30 @@ class QueryService:
 
         self._runtime.compute(make, done)
 
-    def _start(self, asked: Asked, plan: Plan | Failure, limits: Limits) -> None:
-        if isinstance(plan, Failure):
-            asked.fail(plan)
+    def _start(self, asked: Asked, question: Question | Failure, limits: Limits) -> None:
+        if isinstance(question, Failure):
+            asked.fail(question)
             return
+        repetition = question.repetition
+        if repetition is not None and repetition.again:
+            self._repeat(asked, repetition, limits)
+            return
+        if repetition is not None:
+            limits = msgspec.structs.replace(limits, time_s=lasting_s(repetition, asked.request, limits))
+        query = self._submit(asked, question.plan, limits, asked)
+        if isinstance(query, Failure):
+            asked.fail(query)
+        else:
+            asked.attach(query)
+
+    def _submit(self, asked: Asked, plan: Plan, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
         try:
             part = part_of(asked.request.part, plan)
-            query = self._engine.proxy.submit(plan, limits, asked, part=part)
+            query = self._engine.proxy.submit(plan, limits, sink, part=part)
         except ValueError as error:
-            asked.fail(Failure("refused", str(error)))
-            return
+            return Failure("refused", str(error))
         except TooManyQueries as error:
-            asked.fail(Failure("limit", str(error)))
-            return
+            return Failure("limit", str(error))
         self._figures.asked += 1
         _log.debug(
             "query started",
@@ -165,9 +191,25 @@ class QueryService:
                 }
             },
         )
-        asked.attach(query)
         self._asked = {id_: each for id_, each in self._asked.items() if id_ in self._engine.proxy.queries}
         self._asked[query.spec.id] = asked
+        return query
+
+    def _repeat(self, asked: Asked, repetition: Repetition, limits: Limits) -> None:
+        """Asks the whole query in every epoch, planned anew."""
+
+        def submit(sink: Sink, started: Callable[[ProxyQuery | Failure], None]) -> None:
+            def planned(question: Question | Failure) -> None:
+                if isinstance(question, Failure):
+                    started(question)
+                else:
+                    started(self._submit(asked, question.plan, limits, sink))
+
+            self._plan(asked.request, planned)
+
+        again = Again(self._runtime, repetition, asked, submit)
+        asked.attach(again)
+        again.begin()
 
     def _over(self, asked: Asked, outcome: Account | Failure) -> None:
         """Counts how a query ended, and says so with its id."""
@@ -266,6 +308,16 @@ def part_of(part: Slice | None, plan: Plan) -> WireArc | None:
     if len(start) != ID_BYTES or len(end) != ID_BYTES:
         raise ValueError(f"a part of the ring lies between two ids of {ID_BYTES} bytes in hex")
     return WireArc(start, end)
+
+
+def lasting_s(repetition: Repetition, request: QueryRequest, limits: Limits) -> float:
+    """How long a continuous query may run: as long as it says, unless its author gave it a time of its own. The
+    node's usual time is for queries that end by themselves."""
+    if request.limits.time_s is not None:
+        return limits.time_s
+    if repetition.duration_s is None:
+        return CONTINUOUS_S_MAX
+    return min(CONTINUOUS_S_MAX, repetition.duration_s + 2 * repetition.every_s + SPREAD_S)
 
 
 def table_entry(facts: TableFacts) -> TableEntry:

@@ -77,6 +77,8 @@ class Account(Part, frozen=True):
     elapsed_s: Seconds = 0.0
     ended: Name = "complete"
     epoch: Count | None = None
+    #: Of an epoch: above 0 it replaces an earlier answer, because data came late.
+    revision: Count = 0
     dropped: Counts = {}
     notes: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from query.batch import Batch
 from query.dataflow.budget import Budget
+from query.dataflow.marks import Mark
 from query.dataflow.scheduler import Scheduler, Task
 from query.keys.bloom import BloomFilter
 from runtime.api import Clock
@@ -177,6 +178,8 @@ class Context:
     #: Tells the author about dropped rows, when asked to and within the limit of messages per node.
     complain: Callable[[str, str], None]
     taps: dict[tuple[str, str], Tap] = field(default_factory=dict)
+    #: Tags that stand for epochs of a continuous query.
+    marks: dict[int, Mark] = field(default_factory=dict)
     #: Called by an operator that has nothing waiting any more, so that a cycle may complete.
     settle: Callable[[], None] = lambda: None
     #: Called by a sink, with its name, when all it was asked for has arrived and left the node.

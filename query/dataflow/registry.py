@@ -15,6 +15,7 @@ DEFAULTS = {
     "null": "Null",
     "projection": "Basic",
     "put": "DHT",
+    "result": "NetSend",
     "scan": "DHT",
     "selection": "Basic",
     "sort": "Basic",

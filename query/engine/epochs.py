@@ -18,6 +18,7 @@ from query.dataflow.settings import Option
 from query.engine.trees import OPTIONS as TREE_OPTIONS
 from query.engine.trees import Shape, pack, unpack
 from query.expr.errors import EvalError, ExprError
+from query.plan import Function
 from query.wire import WireError
 
 #: Stands for states that are too large; no batch is that short.
@@ -65,6 +66,10 @@ OPTIONS = (
     Option("degree", "integer", "for Tree: children that a node takes", 64, least=1, most=65_536),
     Option("nodes", "integer", "for Optimal with 1L or ML: the number of nodes", 0, least=0),
 )
+
+#: What put EpochRows counts, and the bytes in front of its rows that say their epoch.
+COUNTED: Mapping[str, Any] = {"keys": {}, "aggregates": {"rows": Function("count", ())}}
+EPOCH_BYTES = 8
 
 
 def session_id(query_id: str, channel: str) -> str:

@@ -28,6 +28,7 @@ EXCHANGES = {
     "tree": ("channel", TREE),
     "overflow": ("channel", TREE),
     "epochs": ("channel", EPOCHS),
+    "epochrows": ("channel", EPOCHS),
 }
 
 

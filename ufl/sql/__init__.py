@@ -10,7 +10,8 @@ nodes (`lowering.py`). Nothing is guessed: a clause that is not understood is re
 """
 
 from ufl.sql.compiler import Compiled, compile_sql, tables_named
+from ufl.sql.continuous import Repetition
 from ufl.sql.explain import explain_sql
 from ufl.sql.tables import TableInfo
 
-__all__ = ["Compiled", "TableInfo", "compile_sql", "explain_sql", "tables_named"]
+__all__ = ["Compiled", "Repetition", "TableInfo", "compile_sql", "explain_sql", "tables_named"]

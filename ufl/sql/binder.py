@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from query.plan import Expression, Field
 from query.plan_hints import quoted
+from ufl.sql import windows
 from ufl.sql.blocks import Block, Pull
 from ufl.sql.clauses import check_set, check_table, limit_of
 from ufl.sql.errors import Refused, unsupported
@@ -182,7 +183,7 @@ class Binder:
         if isinstance(node.this, exp.Anonymous):
             name = node.this.name.upper()
             if name in ("TUMBLE", "HOP"):
-                raise Refused(f"{name} windows belong to continuous queries, which are not run yet", node)
+                return self._windowed(node, env)
             raise unsupported(f"the table function {name}", node)
         alias = node.alias or node.name
         cte = env.ctes.get(node.name.lower())
@@ -194,6 +195,22 @@ class Binder:
         if labels:
             raise unsupported("renaming the columns of a table in FROM", node)
         return self._stored(node.name, alias, star)
+
+    def _windowed(self, node: exp.Table, env: Env) -> Source:
+        window = windows.window_of(node.this)
+        if window.table.lower() in env.ctes:
+            raise unsupported(f"{node.this.name.upper()} over a name of WITH", node)
+        source = self._stored(window.table, node.alias or window.table, star=False)
+        assert isinstance(source.relation, Project)
+        scan = source.relation.source
+        assert isinstance(scan, Scan)
+        source.relation.source = windows.windowed(scan, window)
+        source.computed = windows.columns(window, source.known, node)
+        # A continuous query must know when a window is over, whether or not it is asked for.
+        end = source.find(windows.END, node)
+        assert end is not None
+        scan.window_end, scan.window_s = end.name, window.size_s
+        return source
 
     def _stored(self, name: str, alias: str, star: bool) -> Source:
         match = name if name in self._tables else None

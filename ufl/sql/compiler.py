@@ -19,7 +19,9 @@ from query.plan_check import plan_problems
 from query.plan_hints import did_you_mean, quoted
 from ufl.errors import Source
 from ufl.sql.binder import Binder
+from ufl.sql.continuous import Repetition, repetition_of
 from ufl.sql.dialect import Continuous
+from ufl.sql.epochs import lower_epochs
 from ufl.sql.errors import Refused, located, misread, unsupported
 from ufl.sql.lowering import Lowering
 from ufl.sql.relations import Column, Relation, Values
@@ -39,6 +41,8 @@ class Compiled:
     plan: Plan
     notes: tuple[str, ...]
     relation: Relation
+    #: How a continuous query is repeated; None for one that is asked once.
+    repetition: Repetition | None = None
 
 
 def compile_sql(
@@ -78,8 +82,9 @@ def tables_named(text: str) -> Collection[str] | None:
     names = {
         table.name: None
         for table in tree.find_all(exp.Table)
+        if isinstance(table.this, exp.Identifier)
         # A name given in WITH is a table only inside its own definition.
-        if all(name != table.name.lower() or _is_inside(table, cte) for name, cte in queries)
+        and all(name != table.name.lower() or _is_inside(table, cte) for name, cte in queries)
     }
     return [name for name in names if name]
 
@@ -137,17 +142,19 @@ def _filled(tree: exp.Expr, params: Mapping[str, Scalar]) -> exp.Expr:
 
 
 def _compiled(tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | None) -> Compiled:
-    if isinstance(tree, Continuous):
-        clause = next(name for name in ("every", "range", "duration") if tree.args.get(name) is not None)
-        message = "continuous queries (EVERY, RANGE, FOR) are not run yet"
-        raise Refused(message, tree.args[clause], "ask once, without these clauses")
     lowering = Lowering(query_id)
-    relation = _about_tables(tree, tables) or Binder(tables).root(tree)
-    lowering.root(relation)
+    repetition: Repetition | None = None
+    if isinstance(tree, Continuous):
+        repetition = repetition_of(tree)
+        relation = Binder(tables).root(tree.this)
+        repetition = lower_epochs(lowering, relation, repetition, tree)
+    else:
+        relation = _about_tables(tree, tables) or Binder(tables).root(tree)
+        lowering.root(relation)
     plan = lowering.builder.plan()
     for problem in (*plan_problems(plan), *operator_problems(plan)):
         raise Refused(problem.message, None, problem.hint)
-    return Compiled(plan, tuple(lowering.builder.notes), relation)
+    return Compiled(plan, tuple(lowering.builder.notes), relation, repetition)
 
 
 def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Relation | None:

@@ -54,7 +54,7 @@ def grouped(
     lowering: Lowering, fragment: Fragment, keys: Mapping[str, Expression], calls: Mapping[str, Call]
 ) -> Fragment:
     builder = lowering.builder
-    settings = _settings(keys, calls)
+    settings = settings_of(keys, calls)
     fields = {each.name: name for name, each in keys.items() if isinstance(each, Field)}
     ways = [tuple(fields[n] for n in way) for way in fragment.hashed if all(n in fields for n in way)]
     if fragment.single or ways:
@@ -62,7 +62,7 @@ def grouped(
         fragment.hashed = ways
         return fragment
     builder.add(fragment, "partial", "groupby", "Basic", **settings, mode="partial")
-    again = _settings({name: Field(name) for name in keys}, calls)
+    again = settings_of({name: Field(name) for name in keys}, calls)
     if keys:
         by = ", ".join(keys)
         builder.note(
@@ -77,7 +77,7 @@ def grouped(
     return builder.add(fragment, "final", "groupby", "Basic", **again, mode="final")
 
 
-def _settings(keys: Mapping[str, Expression], calls: Mapping[str, Call]) -> dict[str, Setting]:
+def settings_of(keys: Mapping[str, Expression], calls: Mapping[str, Call]) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
     if keys:
         settings["keys"] = Table(dict(keys))
@@ -107,7 +107,7 @@ def _with_distinct(
         fragment = builder.rehash(fragment, list(names.values())) if keys else builder.gather(fragment)
     fragment = _thinned(lowering, fragment, kinds)
     return builder.add(
-        fragment, "group", "groupby", "Basic", **_settings(names, kinds.calls), mode="complete"
+        fragment, "group", "groupby", "Basic", **settings_of(names, kinds.calls), mode="complete"
     )
 
 

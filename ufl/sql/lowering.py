@@ -29,8 +29,10 @@ from ufl.sql.relations import (
     Join,
     Ordered,
     Project,
+    Ready,
     Recursive,
     Relation,
+    Repeated,
     Scan,
     SetOperation,
     Single,
@@ -49,6 +51,8 @@ class Lowering:
         self.builder = Builder(query_id)
         #: While the step of a recursion is lowered: the fragment in which rows found before come in.
         self.found: list[tuple[Found, Fragment]] = []
+        #: Whether parts about one key run at its owner alone.
+        self.aims = True
 
     def root(self, relation: Relation) -> None:
         fragment = self.lower(relation, relation.names)
@@ -59,6 +63,11 @@ class Lowering:
         """A fragment with at least the needed columns of the relation."""
         if isinstance(relation, Scan):
             return self._scan(relation)
+        if isinstance(relation, Repeated):
+            return self._repeated(relation)
+        if isinstance(relation, Ready):
+            assert isinstance(relation.fragment, Fragment)
+            return relation.fragment
         if isinstance(relation, Values):
             return self._values(relation)
         if isinstance(relation, Project):
@@ -107,6 +116,14 @@ class Lowering:
             return fragments[0]
         return builder.merge(fragments, "table", "union", "Basic")
 
+    def _repeated(self, relation: Repeated, columns: Sequence[str] | None = None) -> Fragment:
+        wanted = None if columns is None else [name for name in columns if name != relation.number]
+        times = Constant(str(relation.times), "long")
+        fragment = self._scan(relation.source, wanted)
+        return self.builder.add(
+            fragment, "copies", "projection", "Repeat", times=times, number=relation.number
+        )
+
     def _values(self, values: Values) -> Fragment:
         cells = [cell for row in values.rows for cell in row]
         names = tuple(values.names)
@@ -128,8 +145,12 @@ class Lowering:
                 shape = [column for column in project.shape if column.name in merged]
                 return self._project(Project(shape, below.source, merged), needed)
         used = list(fields_of(*outputs.values()))
-        closed = isinstance(below, Scan) and not project.keep
-        fragment = self._scan(below, used) if isinstance(below, Scan) and closed else self.lower(below, used)
+        if isinstance(below, Scan) and not project.keep:
+            fragment = self._scan(below, used)
+        elif isinstance(below, Repeated) and not project.keep:
+            fragment = self._repeated(below, used)
+        else:
+            fragment = self.lower(below, used)
         if not outputs:
             # Rows without columns cannot be counted: one stays.
             outputs = {"": Constant("true", "bool")}
@@ -160,7 +181,7 @@ class Lowering:
 
     def _aim(self, fragment: Fragment, table: Project, scan: Scan, condition: Expression) -> None:
         """A condition that says the whole partitioning key of a published table concerns one node."""
-        if scan.places != ("published",) or not scan.keys:
+        if scan.places != ("published",) or not scan.keys or not self.aims:
             return
         kinds = {column.label: column.kind for column in table.shape}
         texts = [key_text(name, kinds.get(name), conjuncts(condition)) for name in scan.keys]
@@ -176,19 +197,11 @@ class Lowering:
         builder = self.builder
         used = fields_of(*(key.expression for key in relation.keys))
         fragment = self.lower(relation.source, [*needed, *used])
-        keys: dict[str, Setting] = {}
-        if relation.keys:
-            keys = {
-                "keys": Array(tuple(key.expression for key in relation.keys)),
-                "order": Array(tuple(key.text for key in relation.keys)),
-            }
+        keys = _order_settings(relation)
         limit, offset = relation.limit, relation.offset
         first = "TopK" if keys else "Limit"
-        if limit is not None and not fragment.single:
-            builder.add(fragment, "first", "sort", first, **keys, limit=str(limit + offset))
-            builder.note(
-                f"LIMIT: at most {limit + offset} rows of each node travel, the rest is left out there"
-            )
+        if not fragment.single:
+            self.first_rows(fragment, relation)
         fragment = builder.gather(fragment)
         if limit is not None:
             return builder.add(fragment, "first", "sort", first, **keys, limit=str(limit), offset=str(offset))
@@ -198,6 +211,15 @@ class Lowering:
         if offset:
             builder.add(fragment, "first", "sort", "Limit", offset=str(offset))
         return fragment
+
+    def first_rows(self, fragment: Fragment, relation: Ordered) -> None:
+        """Of the rows of one node only those that can be among the first of all."""
+        if relation.limit is None:
+            return
+        keys = _order_settings(relation)
+        count = relation.limit + relation.offset
+        self.builder.add(fragment, "first", "sort", "TopK" if keys else "Limit", **keys, limit=str(count))
+        self.builder.note(f"LIMIT: at most {count} rows of each node travel, the rest is left out there")
 
     def _single(self, relation: Single) -> Fragment:
         builder = self.builder
@@ -216,3 +238,12 @@ class Lowering:
         if fragment.place == EVERYWHERE and len(fields) == len(keys) and fields in fragment.hashed:
             return fragment
         return self.builder.rehash(fragment, keys)
+
+
+def _order_settings(relation: Ordered) -> dict[str, Setting]:
+    if not relation.keys:
+        return {}
+    return {
+        "keys": Array(tuple(key.expression for key in relation.keys)),
+        "order": Array(tuple(key.text for key in relation.keys)),
+    }

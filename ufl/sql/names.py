@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,7 +16,7 @@ from sqlglot import exp
 from query.plan import Expression, Field
 from query.plan_hints import did_you_mean, quoted
 from ufl.sql.errors import Refused
-from ufl.sql.relations import Column, Project, Relation, Scan
+from ufl.sql.relations import Column, Project, Relation, Repeated, Scan
 
 
 class Namer:
@@ -29,6 +30,13 @@ class Namer:
         return wish if number == 1 else self.fresh(f"{wish}#{number}")
 
 
+class Computed(NamedTuple):
+    """A column that a table function adds to a table."""
+
+    expression: Expression
+    kind: pa.DataType | None
+
+
 @dataclass(slots=True)
 class Source:
     """One thing in FROM, under its alias."""
@@ -40,11 +48,13 @@ class Source:
     known: Mapping[str, pa.DataType | None] | None = None
     #: Columns that a join with USING shows once; unqualified stars leave them out.
     hidden: set[str] = field(default_factory=set)
+    #: Columns beside those of the table: the windows of TUMBLE and HOP.
+    computed: Mapping[str, Computed] = field(default_factory=dict)
 
     @property
     def is_table(self) -> bool:
         """Whether columns are fetched from a table as they are asked for."""
-        return isinstance(self.relation, Project) and isinstance(self.relation.source, Scan)
+        return isinstance(self.relation, Project) and isinstance(self.relation.source, Scan | Repeated)
 
     @property
     def is_unknown(self) -> bool:
@@ -57,6 +67,9 @@ class Source:
             return Column(name, name)
         if not self.is_table:
             return _only(name, self.relation.columns, node)
+        added = _match(name, self.computed)
+        if added is not None:
+            return self._fetched(added, self.computed[added].kind, self.computed[added].expression)
         if self.known is None:
             return self._fetched(name, None)
         match = _match(name, self.known)
@@ -65,10 +78,10 @@ class Source:
     def labels(self) -> list[str]:
         """The names of all columns, where they are known."""
         if self.is_table:
-            return list(self.known or ())
+            return [*(self.known or ()), *self.computed]
         return [column.label for column in self.relation.columns]
 
-    def _fetched(self, name: str, kind: pa.DataType | None) -> Column:
+    def _fetched(self, name: str, kind: pa.DataType | None, expression: Expression | None = None) -> Column:
         table = self.relation
         assert isinstance(table, Project)
         for column in table.columns:
@@ -76,7 +89,7 @@ class Source:
                 return column
         column = Column(self.namer.fresh(f"{self.alias}.{name}"), name, kind)
         table.shape.append(column)
-        table.outputs[column.name] = Field(name)
+        table.outputs[column.name] = Field(name) if expression is None else expression
         return column
 
 

@@ -84,6 +84,9 @@ class Scan(Relation):
     keys: tuple[str, ...] = ()
     #: All that the dictionary knows.
     info: TableInfo | None = None
+    #: For TUMBLE and HOP: the column that says when a row's window ends, and the window's length.
+    window_end: str = ""
+    window_s: float = 0.0
 
     @property
     def columns(self) -> list[Column]:
@@ -92,6 +95,28 @@ class Scan(Relation):
     @property
     def open(self) -> bool:
         return True
+
+
+@dataclass(slots=True)
+class Repeated(_Passing):
+    """Every row of a table so many times, the copies numbered from 0 in one more column. Open, as the table is."""
+
+    source: Scan
+    times: int
+    number: str
+
+
+@dataclass(slots=True)
+class Ready(_Shaped):
+    """What has been lowered already, for those above it; `fragment` is lowering's."""
+
+    shape: list[Column]
+    fragment: object
+    known: bool = True
+
+    @property
+    def open(self) -> bool:
+        return not self.known
 
 
 @dataclass(slots=True)
@@ -230,7 +255,7 @@ class Recursive(_Shaped):
 
 def sources_of(relation: Relation) -> Sequence[Relation]:
     """What a relation is made of."""
-    if isinstance(relation, Project | Filter | Aggregate | Distinct | Ordered | Single):
+    if isinstance(relation, Project | Filter | Aggregate | Distinct | Ordered | Single | Repeated):
         return (relation.source,)
     if isinstance(relation, Join):
         return (relation.left, relation.right)

@@ -35,6 +35,12 @@ OPTIONS = (
         choices=("probe", "stream"),
     ),
     Option("age", "number", "seconds after which a row is gone; never when absent", least=0.0, most=1e9),
+    Option(
+        "clear",
+        "flag",
+        "with stream: a set probe takes the rows away, so that each row is in one answer",
+        False,
+    ),
     Option("bytes", "integer", "memory it may use", 64 << 20, least=1 << 10, most=1 << 40),
 )
 
@@ -56,13 +62,16 @@ class MemCache(InTurns):
 
     def open(self) -> None:
         super().open()
-        self._held = Held(self.context.rng.bits64(), self.keys())
+        self._held = self._new_held()
         self._held_bytes = 0
         self._filled = _Filled.NOT_YET
         self._fill_tag = 0
         #: The tag of the one stream below, and those of the streams above.
         self._stream_tag = 0
         self._streams: list[int] = []
+
+    def _new_held(self) -> Held:
+        return Held(self.context.rng.bits64(), self.keys())
 
     def keys(self) -> Sequence[str]:
         """Columns of which only the newest row of each combination is kept; none keeps all rows."""
@@ -117,6 +126,8 @@ class MemCache(InTurns):
 
     def _answer(self, probe: Probe) -> Iterator[Flow]:
         batches = self._held.batches() if probe.keys is None else self._held.matching(probe.keys)
+        if self.options["clear"] and probe.keys is None and self.options["fill"] == "stream":
+            batches, self._held = iter(list(batches)), self._new_held()
         for batch in batches:
             yield self.emit(batch, probe.tag)
         self._charge()

@@ -30,6 +30,7 @@ class Repeat(InTurns):
     IMPLEMENTATION = "Repeat"
     OPTIONS: ClassVar[Sequence[Option]] = (
         Option("times", "expression", "how often a row is wanted: times = $n", required=True),
+        Option("number", "text", "a column for the number of the copy, from 0; none when absent"),
     )
 
     def open(self) -> None:
@@ -49,8 +50,15 @@ class Repeat(InTurns):
         total = int(ends[-1]) if len(ends) else 0
         for start in range(0, total, OUT_ROWS):
             # Which row the n-th copy is of: the first whose copies end behind n.
-            places = np.searchsorted(ends, np.arange(start, min(start + OUT_ROWS, total)), side="right")
-            yield self.emit(Batch(rows.table, rows.data.take(pa.array(places)), rows.schema_id), tag)
+            copies = np.arange(start, min(start + OUT_ROWS, total))
+            places = np.searchsorted(ends, copies, side="right")
+            data = rows.data.take(pa.array(places))
+            if self.options["number"] is None:
+                yield self.emit(Batch(rows.table, data, rows.schema_id), tag)
+            else:
+                numbers = copies - (ends[places] - np.maximum(counts[places], 0))
+                data = data.append_column(self.options["number"], pa.array(numbers, pa.int64()))
+                yield self.emit(Batch(rows.table, data), tag)
 
     def _end(self, tag: int) -> Iterator[Flow]:
         self.emit_end(tag)

@@ -11,7 +11,7 @@ are then divided by a hash of the keys, one aggregation a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
@@ -26,8 +26,17 @@ from query.batch import Batch
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
-from query.dataflow.settings import SettingError
-from query.engine.epochs import EPOCHS_MAX, HASHED, ONE_SHOT_S, OPTIONS, TOO_LARGE, combiner, session_id
+from query.dataflow.settings import Option, SettingError
+from query.engine.epochs import (
+    EPOCHS_MAX,
+    EVERY_MOST_S,
+    HASHED,
+    ONE_SHOT_S,
+    OPTIONS,
+    TOO_LARGE,
+    combiner,
+    session_id,
+)
 from query.engine.splits import Split
 from query.engine.trees import Shape, pack_table
 from query.operators.groupby.calls import GroupSettings
@@ -39,11 +48,19 @@ READING_MAX = 4
 #: Epochs whose states are kept in case they have to be divided: as long as it takes to find out.
 KEPT_EPOCHS = 4
 
+FIRST = Option(
+    "first",
+    "number",
+    "seconds until the first epoch; a window of what arrives has its first rows later",
+    0.0,
+    least=0.0,
+    most=EVERY_MOST_S,
+)
 Give: TypeAlias = Callable[[bytes], None]
 
 
 @dataclass(slots=True)
-class _Reading:
+class Reading:
     """An epoch whose rows are coming, and who waits for which part of it."""
 
     epoch: int
@@ -58,11 +75,15 @@ class PutEpochs(Operator):
     TYPE = "put"
     IMPLEMENTATION = "Epochs"
     CONSUMERS_MAX = 0
-    OPTIONS: ClassVar = OPTIONS
+    OPTIONS: ClassVar[Sequence[Option]] = (*OPTIONS, FIRST)
 
     @classmethod
     def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
         GroupSettings.check(options, spec, opgraph)
+        cls.check_times(options)
+
+    @staticmethod
+    def check_times(options: Mapping[str, Any]) -> None:
         try:
             strategy = parse(options["strategy"])
         except UnknownStrategy as error:
@@ -76,7 +97,7 @@ class PutEpochs(Operator):
         self._shape = Shape(self.options)
         self._keys = list(self.options["keys"])
         #: By tag.
-        self._reading: dict[int, _Reading] = {}
+        self._reading: dict[int, Reading] = {}
         #: By epoch: this node's states, and the same in parts as they travel.
         self._kept: dict[int, tuple[pa.Table, list[bytes]]] = {}
         self._timer: Timer | None = None
@@ -136,7 +157,7 @@ class PutEpochs(Operator):
     def _begin(self) -> None:
         options, spec = self.options, self._run.spec
         every_s = options["every"] or ONE_SHOT_S
-        self._began_s = self.context.clock.now()
+        self._began_s = self.context.clock.now() + options["first"]
         self._spec = SessionSpec(
             id=self._id,
             strategy=parse(options["strategy"]),
@@ -216,7 +237,7 @@ class PutEpochs(Operator):
             give(b"")
             return
         tag = self.context.next_tag()
-        self._reading[tag] = _Reading(epoch, self._shape.grouping(), [(part, give)])
+        self._reading[tag] = Reading(epoch, self._shape.grouping(), [(part, give)])
         self.context.guard(lambda: super(PutEpochs, self).probe(Probe(ProbeKind.SET, tag)))
 
     def _shares(self, states: pa.Table) -> list[bytes]:

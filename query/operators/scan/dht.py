@@ -75,7 +75,14 @@ class ScanDht(Source):
         def each(objects: list[GotObject]) -> None:
             self.context.guard(lambda: self._objects(objects, tag))
 
-        self.subscriptions.append(self.dht.local_scan(self.prefix, each, lambda: self.context.guard(done)))
+        def ended() -> None:
+            # A continuous query scans again and again.
+            if scan in self.subscriptions:
+                self.subscriptions.remove(scan)
+            self.context.guard(done)
+
+        scan = self.dht.local_scan(self.prefix, each, ended)
+        self.subscriptions.append(scan)
 
     def follow(self, tag: int) -> None:
         def arrived(data: NewData) -> None:

@@ -2,7 +2,7 @@
 
 A row has the columns `epoch`, `revision` and `nodes` before the keys and results: which epoch it belongs to, whether it
 replaces an earlier result because data came late (above 0), and how many nodes' data is in it. The rows of a result
-come together in one batch.
+come together in one batch. With `sets` each result is a set of its own, to sort, limit and give out by itself.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
 from query.dataflow.flow import Probe
+from query.dataflow.marks import Mark
 from query.dataflow.registry import register
 from query.dataflow.settings import Option, SettingError
 from query.dataflow.source import Source
@@ -46,13 +47,23 @@ class ScanEpochs(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "Epochs"
-    OPTIONS: ClassVar = (*TREE_OPTIONS, Option("table", "text", "the table name of the rows", "epochs"))
+    OPTIONS: ClassVar = (
+        *TREE_OPTIONS,
+        Option("table", "text", "the table name of the rows", "epochs"),
+        Option(
+            "sets",
+            "flag",
+            "each result is a set of its own, without the columns epoch, revision and nodes: for result Epochs",
+            False,
+        ),
+        Option("states", "flag", "partial states instead of results", False),
+    )
 
     @classmethod
     def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
         GroupSettings.check(options, spec, opgraph)
         for name in (*options["keys"], *options["aggregates"]):
-            if name in COLUMNS:
+            if name in COLUMNS and not options["sets"]:
                 raise SettingError("keys", f"{name!r} is a column that every result has")
 
     def open(self) -> None:
@@ -153,17 +164,28 @@ class ScanEpochs(Source):
             try:
                 if state:
                     self._shape.add(grouping, unpack(state))
-                tables.append(grouping.results())
+                tables.append(grouping.states() if self.options["states"] else grouping.results())
             except (WireError, ExprError, EvalError, pa.ArrowException) as error:
                 self.drop(1, f"malformed states: {error}")
         if not tables:
             return
         table = pa.concat_tables([each for each in tables if each.num_rows] or tables[:1])
+        if self.options["sets"]:
+            self._give_set(whole, table)
+            return
         columns = [pa.repeat(pa.scalar(getattr(whole, name), pa.int64()), table.num_rows) for name in COLUMNS]
         columns += [column.combine_chunks() for column in table.columns]
         data = pa.RecordBatch.from_arrays(columns, names=[*COLUMNS, *table.column_names])
         assert self._tag is not None
         self.deliver(Batch(self.options["table"], data), self._tag)
+
+    def _give_set(self, whole: Whole, table: pa.Table) -> None:
+        """Under a tag of its own, with its end: what is above takes it for the answer to a probe."""
+        tag = self.context.next_tag()
+        self.context.marks[tag] = Mark(whole.epoch, whole.revision, whole.nodes)
+        for data in table.combine_chunks().to_batches():
+            self.deliver(Batch(self.options["table"], data), tag)
+        self.deliver_end(tag)
 
     def _charge(self) -> None:
         size = sum(gather.nbytes for _, gather in self._gathers)

@@ -1,0 +1,57 @@
+"""The epochs of a continuous query on their way to a client: whose rows they are, and an account behind each.
+
+Rows come behind a mark that says how many they are (`query.dataflow.marks`); with the last of them goes the account of
+that epoch: how many nodes' data is in it, of how many that were asked, and whether it revises an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pier_node.protocol.messages import Account as WireAccount
+from query.dataflow.marks import Mark
+
+REVISED = "revised: data came late"
+
+
+class Epochs:
+    """Which epoch the rows at hand belong to."""
+
+    def __init__(self, tell: Callable[[WireAccount], None]) -> None:
+        self._tell = tell
+        self._mark: Mark | None = None
+        self._left = 0
+        self._asked = 0
+        self._query = ""
+
+    @property
+    def current(self) -> int | None:
+        """The epoch of the rows that come next; None outside of one."""
+        return None if self._mark is None else self._mark.epoch
+
+    def begin(self, mark: Mark, query: str, asked: int, elapsed_s: float) -> None:
+        self._mark, self._left = mark, mark.rows
+        self._query, self._asked = query, max(asked, mark.nodes)
+        self.took(0, elapsed_s)
+
+    def took(self, rows: int, elapsed_s: float) -> None:
+        """Rows of the epoch have gone to the client; behind the last goes the account."""
+        self._left -= rows
+        if self._mark is None or self._left > 0:
+            return
+        mark, self._mark = self._mark, None
+        missing = self._asked - mark.nodes
+        self._tell(
+            WireAccount(
+                query=self._query,
+                asked=self._asked,
+                answered=mark.nodes,
+                failed=missing,
+                rows=mark.rows,
+                elapsed_s=round(elapsed_s, 6),
+                ended="partial" if missing else "complete",
+                epoch=mark.epoch,
+                revision=mark.revision,
+                notes=(REVISED,) if mark.revision else (),
+            )
+        )

@@ -1,0 +1,333 @@
+"""EVERY, RANGE, FOR, TUMBLE and HOP at a node's door, on simulated clusters whose tables grow while a query runs."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ufl
+from pier_node.protocol.messages import Account
+from pier_node.service import QueryHandle, QueryRequest
+from query.batch import Batch, from_pydict
+from tests.query.engine.cluster import Cluster
+from tests.sql.test_node import Node, Sink
+from ufl.sql import compile_sql, explain_sql
+
+NODES = 5
+
+
+class Epochs(Sink):
+    """A client that keeps the answers of epochs apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coming: list[tuple[Any, ...]] = []
+        self.answers: list[tuple[Account, list[tuple[Any, ...]]]] = []
+
+    def batch(self, table: str, batch: pa.RecordBatch, epoch: int | None = None) -> bool:
+        assert epoch is not None, "rows of no epoch"
+        self.coming += [tuple(row.values()) for row in batch.to_pylist()]
+        return True
+
+    def epoch_account(self, account: Account) -> None:
+        assert account.rows == len(self.coming)
+        self.answers.append((account, self.coming))
+        self.coming = []
+
+    def by_epoch(self) -> dict[int, list[tuple[Any, ...]]]:
+        """The last answer of each epoch."""
+        return {account.epoch: rows for account, rows in self.answers if account.epoch is not None}
+
+
+class Live:
+    """A cluster, a question to it, and rows that arrive meanwhile."""
+
+    def __init__(self, nodes: int = NODES, seed: int = 4) -> None:
+        self.cluster = Cluster(nodes, seed=seed)
+        self.cluster.load("fw", [self.rows("old", "old"), self.rows("old")])
+        self.node = Node(self.cluster, 1)
+        self.sink = Epochs()
+        self.handle: QueryHandle | None = None
+
+    def wall(self, age_s: float = 0.0) -> datetime.datetime:
+        now_s = self.cluster.hosts[0].runtime.wall() - age_s
+        return datetime.datetime.fromtimestamp(now_s, datetime.UTC).replace(tzinfo=None)
+
+    def rows(self, *sources: str, age_s: float = 0.0) -> Batch:
+        count = len(sources)
+        times = pa.array([self.wall(age_s)] * count, pa.timestamp("us"))
+        data = {"src": pa.array(sources), "dpt": pa.array(range(count), pa.int64()), "ts": times}
+        return Batch("fw", pa.record_batch(data))
+
+    def ask(self, text: str) -> None:
+        self.handle = self.node.service.query(QueryRequest(text, "sql"), self.sink)
+
+    def arrive(self, node: int, *sources: str, age_s: float = 0.0) -> None:
+        table = self.cluster.tables[node].tables["fw"]
+        batch = self.rows(*sources, age_s=age_s)
+        table.batches.append(batch)
+        for follower in list(table.followers.values()):
+            follower(batch)
+
+    def pass_s(self, seconds: float) -> None:
+        self.cluster.world.run_for(seconds)
+
+    def end(self) -> Account:
+        """Runs until the query is over; nothing of it is left anywhere."""
+        self.pass_s(20.0)
+        account = self.sink.account
+        assert account is not None, self.sink.failure
+        assert self.cluster.leftovers() == []
+        assert all(len(node.aggregations) == 0 for node in self.cluster.nodes)
+        return account
+
+
+@pytest.fixture
+def live() -> Live:
+    return Live()
+
+
+def test_without_a_range_each_epoch_answers_as_if_asked_then(live: Live) -> None:
+    live.ask(
+        "SELECT src, count(*) AS n FROM fw GROUP BY src ORDER BY n DESC, src EVERY '2 seconds' FOR '6 seconds'"
+    )
+    live.pass_s(3.0)
+    live.arrive(3, "a", "b", "a", "a")
+    account = live.end()
+    assert live.sink.by_epoch() == {
+        0: [("old", 3)],
+        1: [("old", 3)],
+        2: [("a", 3), ("old", 3), ("b", 1)],
+    }
+    assert (account.asked, account.ended, account.rows) == (NODES, "complete", 5)
+    for told, _ in live.sink.answers:
+        assert (told.asked, told.answered, told.failed, told.revision) == (NODES, NODES, 0, 0)
+
+
+def test_a_range_of_one_epoch_has_each_row_once(live: Live) -> None:
+    live.ask("SELECT count(*), max(src) FROM fw EVERY '2 seconds' RANGE '2 seconds' FOR '8 seconds'")
+    for second in range(8):
+        live.pass_s(0.9)
+        live.arrive(second % NODES, f"s{second}")
+    live.end()
+    by_epoch = live.sink.by_epoch()
+    assert sorted(by_epoch) == [0, 1, 2, 3]
+    assert sum(rows[0][0] for rows in by_epoch.values()) == 8
+    assert [rows[0][1] for _, rows in sorted(by_epoch.items())] == ["s1", "s3", "s5", "s7"]
+
+
+def test_a_longer_range_slides(live: Live) -> None:
+    live.ask(
+        "SELECT src, count(*) FROM fw GROUP BY 1 ORDER BY 1 EVERY '2 seconds' RANGE '5 seconds' FOR '10 seconds'"
+    )
+    live.pass_s(1.5)
+    live.arrive(0, "a", "b")
+    live.pass_s(2.0)
+    live.arrive(1, "a")
+    live.end()
+    assert live.sink.by_epoch() == {
+        0: [("a", 1), ("b", 1)],
+        1: [("a", 2), ("b", 1)],
+        2: [("a", 2), ("b", 1)],
+        3: [("a", 1)],
+        4: [],
+    }
+
+
+def test_rows_of_a_selection_come_in_the_epoch_in_which_they_arrive(live: Live) -> None:
+    live.ask("SELECT src, dpt FROM fw WHERE dpt > 0 ORDER BY src, dpt EVERY '2 seconds' FOR '6 seconds'")
+    live.pass_s(1.0)
+    live.arrive(0, "x", "b")
+    live.arrive(1, "x", "a", "c")
+    live.pass_s(4.0)
+    live.arrive(2, "x", "d")
+    account = live.end()
+    assert live.sink.by_epoch() == {0: [("a", 1), ("b", 1), ("c", 2)], 1: [], 2: [("d", 1)]}
+    assert not account.dropped
+
+
+def test_limit_and_distinct_are_those_of_an_epoch_and_send_no_more(live: Live) -> None:
+    live.ask("SELECT DISTINCT src FROM fw ORDER BY src LIMIT 2 EVERY '2 seconds' FOR '4 seconds'")
+    live.pass_s(1.0)
+    for node in range(NODES):
+        live.arrive(node, "c", "a", "b", "a")
+    live.end()
+    assert live.sink.by_epoch() == {0: [("a",), ("b",)], 1: []}
+
+
+def test_a_star_over_a_table_nobody_describes(live: Live) -> None:
+    live.ask("SELECT * FROM fresh EVERY '1 second' FOR '3 seconds'")
+    live.end()
+    assert live.sink.by_epoch() == {0: [], 1: [], 2: []}
+
+
+def test_having_is_asked_of_each_epoch_and_distinct_values_are_counted(live: Live) -> None:
+    live.ask(
+        "SELECT src, count(*) AS n, count(DISTINCT dpt) AS d FROM fw WHERE src <> 'old' GROUP BY src HAVING n > 1 "
+        "EVERY '2 seconds' RANGE '2 seconds' FOR '4 seconds'"
+    )
+    live.pass_s(1.0)
+    live.arrive(0, "a", "b", "a")
+    live.arrive(1, "a")
+    live.end()
+    assert live.sink.by_epoch() == {0: [("a", 3, 2)], 1: []}
+
+
+def test_any_algorithm_may_be_named(live: Live) -> None:
+    live.ask("SELECT count(*) FROM fw EVERY '2 seconds' FOR '6 seconds' STRATEGY 'dht-hi-learned'")
+    live.end()
+    assert live.sink.by_epoch() == {0: [(3,)], 1: [(3,)], 2: [(3,)]}
+
+
+def test_cancelling_ends_it_everywhere(live: Live) -> None:
+    live.ask("SELECT count(*) FROM fw EVERY '1 second'")
+    live.pass_s(400.0)
+    assert live.sink.account is None, "it runs longer than the usual time of a query"
+    assert live.handle is not None
+    live.handle.cancel("enough")
+    assert live.end().ended == "cancelled"
+    assert len(live.sink.answers) >= 399
+
+
+def test_published_rows_are_new_data(live: Live) -> None:
+    live.node.publish("t", {"k": [1, 2], "v": ["a", "b"]}, "k")
+    live.ask("SELECT k, v FROM t ORDER BY k EVERY '3 seconds' FOR '9 seconds'")
+    live.pass_s(1.0)
+    live.node.publish("t", {"k": [3, 4], "v": ["c", "d"]}, "k")
+    live.end()
+    rows = live.sink.by_epoch()
+    assert [row for epoch in sorted(rows) for row in rows[epoch]] == [(3, "c"), (4, "d")]
+
+
+def test_a_node_that_dies_is_in_the_account_of_later_epochs(live: Live) -> None:
+    live.ask("SELECT count(*) FROM fw EVERY '2 seconds' FOR '60 seconds'")
+    live.pass_s(5.0)
+    live.cluster.world.crash(live.cluster.hosts[4])
+    live.pass_s(80.0)
+    first, last = live.sink.answers[0][0], live.sink.answers[-1][0]
+    assert (first.answered, first.ended) == (NODES, "complete")
+    assert (last.asked, last.answered, last.failed, last.ended) == (NODES, NODES - 1, 1, "partial")
+
+
+# -- windows of event time
+
+
+def windows(live: Live) -> dict[int, list[tuple[int, int]]]:
+    """By revision: in which order windows came, by what they count."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for account, rows in live.sink.answers:
+        found.setdefault(account.revision, []).extend(rows)
+    return found
+
+
+def test_a_window_is_given_when_it_is_over_and_again_when_rows_are_late(live: Live) -> None:
+    live.pass_s(10.0 - live.wall().timestamp() % 10.0 + 1.0)
+    live.ask(
+        "SELECT window_end, count(*) AS n FROM TUMBLE(TABLE fw, DESCRIPTOR(ts), INTERVAL '10' SECOND) "
+        "GROUP BY window_end EVERY '2 seconds' RANGE '30 seconds' FOR '60 seconds'"
+    )
+    live.pass_s(1.0)
+    live.arrive(0, "a", "b")
+    live.arrive(1, "a")
+    live.pass_s(5.0)
+    assert all(rows == [] for _, rows in live.sink.answers), "the window is not over"
+    live.pass_s(6.0)
+    first = [row for _, rows in live.sink.answers for row in rows]
+    assert [n for _, n in first] == [3]
+    live.arrive(2, "late", age_s=10.0)
+    live.arrive(3, "much too late", "much too late", age_s=100.0)
+    live.pass_s(4.0)
+    live.pass_s(60.0)
+    found = windows(live)
+    assert found[0] == first
+    assert found[1] == [(first[0][0], 4)]
+    final = live.sink.account
+    assert final is not None
+    assert [rows for reason, rows in final.dropped.items() if "late by more than 30 s" in reason] == [2]
+
+
+def test_a_row_is_in_as_many_windows_as_overlap(live: Live) -> None:
+    live.pass_s(10.0 - live.wall().timestamp() % 10.0 + 0.5)
+    live.ask(
+        "SELECT window_start, window_end, src, count(*) AS n FROM HOP(fw, ts, '5 seconds', '10 seconds') "
+        "GROUP BY ALL EVERY '1 second' FOR '30 seconds'"
+    )
+    live.pass_s(1.0)
+    live.arrive(2, "a")
+    live.pass_s(50.0)
+    rows = [row for _, answer in live.sink.answers for row in answer]
+    assert [row[2:] for row in rows] == [("a", 1), ("a", 1)]
+    assert (rows[1][0] - rows[0][0]).total_seconds() == 5.0
+    assert all((row[1] - row[0]).total_seconds() == 10.0 for row in rows)
+
+
+# -- queries that are asked again as a whole
+
+
+def test_a_join_is_asked_again_in_every_epoch(live: Live) -> None:
+    live.cluster.load("names", [from_pydict("names", {"ip": ["old", "a"], "name": ["o", "n"]})])
+    live.ask(
+        "SELECT n.name, count(*) AS c FROM fw JOIN names n ON fw.src = n.ip GROUP BY 1 ORDER BY 1 "
+        "EVERY '2 seconds' FOR '6 seconds'"
+    )
+    live.pass_s(3.0)
+    live.arrive(0, "a")
+    account = live.end()
+    assert live.sink.by_epoch() == {0: [("o", 3)], 1: [("o", 3)], 2: [("n", 1), ("o", 3)]}
+    assert (account.ended, account.asked) == ("complete", NODES)
+    assert [told.epoch for told, _ in live.sink.answers] == [0, 1, 2]
+
+
+def test_asking_again_is_cancelled_between_and_within_epochs(live: Live) -> None:
+    live.ask("SELECT count(*) FROM fw a, fw b EVERY '2 seconds'")
+    live.pass_s(4.9)
+    assert live.handle is not None
+    live.handle.cancel("enough")
+    assert live.end().ended == "cancelled"
+    assert len(live.sink.answers) == 3
+
+
+def test_now_is_the_time_of_the_epoch(live: Live) -> None:
+    live.ask("SELECT max(now()) FROM fw EVERY '2 seconds' FOR '6 seconds'")
+    live.end()
+    times = [rows[0][0] for rows in live.sink.by_epoch().values()]
+    assert len(set(times)) == 3
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "column"),
+    [
+        ("SELECT 1 FROM fw RANGE '5 s'", "need EVERY", 24),
+        ("SELECT 1 FROM fw EVERY 'soon'", "EVERY: 'soon' is not", 24),
+        ("SELECT 1 FROM fw EVERY '1 month'", "EVERY takes a length", 24),
+        ("SELECT 1 FROM fw EVERY '0 s'", "longer than nothing", 24),
+        ("SELECT 1 FROM fw EVERY '5 s' FOR '1 s'", "shorter than EVERY", 34),
+        ("SELECT 1 FROM fw EVERY '5 s' EVERY '5 s'", "given twice", 30),
+        ("SELECT 1 FROM fw EVERY '5 s' STRATEGY 'x'", "no algorithm", 39),
+        ("SELECT count(*) FROM fw a, fw b EVERY '5 s' RANGE '5 s'", "RANGE needs a query over one table", 51),
+        ("SELECT count(*) FROM TUMBLE(fw, ts, '5 s') EVERY '5 s'", "a row for each window", 8),
+        ("SELECT 1 FROM HOP(fw, ts, '3 s', '10 s')", "a multiple of its step", 34),
+        ("SELECT 1 FROM TUMBLE(fw, ts)", "TUMBLE takes a table", 22),
+        ("SELECT (SELECT 1 EVERY '5 s')", "not understood", 18),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(text: str, message: str, column: int) -> None:
+    with pytest.raises(ufl.UflError, match=message) as caught:
+        compile_sql(text, "q", 0)
+    assert caught.value.column == column, caught.value
+
+
+def test_explain_says_how_epochs_come_together() -> None:
+    text = explain_sql("SELECT count(*) FROM fw EVERY '5 seconds' RANGE '1 minute' FOR '1 hour'", "q", 0)
+    assert "EVERY 5 s, 720 times: nodes' parts come together by Tree-Hi-S-Topology" in text
+    assert "each answer is over what arrived within 60 s" in text
+
+
+def test_the_words_of_continuous_queries_are_names_elsewhere() -> None:
+    compile_sql("SELECT every, strategy FROM range WHERE every > 1", "q", 0)
