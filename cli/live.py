@@ -32,6 +32,7 @@ class LiveTable:
         #: The columns of the last rows: a table without rows still has its head.
         self._schema: pa.Schema | None = None
         self._drawn_lines = 0
+        self._newest = 0
         #: For rows of no epoch: a query that is asked once.
         self._plain = TableWriter(out)
 
@@ -49,6 +50,12 @@ class LiveTable:
 
     def epoch(self, account: Account) -> None:
         """The rows so far are the answer of an epoch."""
+        assert account.epoch is not None
+        if self._in_place and account.epoch < self._newest:
+            # The first epoch may come behind the second, since nobody knew then whom to wait for.
+            self._batches.clear()
+            return
+        self._newest = account.epoch
         size = shutil.get_terminal_size()
         rows_max = max(1, size.lines - 5) if self._in_place else None
         lines = self._table(rows_max)

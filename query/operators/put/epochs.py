@@ -207,6 +207,8 @@ class PutEpochs(Operator):
         self._open.remove(session)
         self._service.close(session)
         if not self._open:
+            if self._reading:
+                self.drop(len(self._reading), "epochs without this node: their rows were not read in time")
             self.context.guard(lambda: self.context.sink_ended(self.name))
 
     def _edges(self) -> Edges:
