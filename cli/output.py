@@ -51,16 +51,6 @@ def writer(form: str, out: TextIO | None = None) -> RowWriter:
     return TableWriter(out)
 
 
-class _Plain:
-    """A form in which epochs follow one another without a sign."""
-
-    def flush(self) -> None:
-        raise NotImplementedError
-
-    def epoch(self, account: Account) -> None:
-        self.flush()
-
-
 class JsonWriter:
     """One object a row. Rows of a continuous query carry their epoch, those that replace earlier ones of it because
     data came late also the number of the revision."""
@@ -93,7 +83,7 @@ class JsonWriter:
             self._out.write(json.dumps(shown, default=plain, ensure_ascii=False, allow_nan=True) + "\n")
 
 
-class CsvWriter(_Plain):
+class CsvWriter:
     """A header whenever the columns change, then the rows."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -107,11 +97,15 @@ class CsvWriter(_Plain):
         self._schema = batch.schema
         csv.write_csv(_flat(batch), self._out, csv.WriteOptions(include_header=header))
 
+    def epoch(self, account: Account) -> None:
+        """Epochs follow one another without a sign."""
+        self.flush()
+
     def flush(self) -> None:
         self._out.flush()
 
 
-class ArrowWriter(_Plain):
+class ArrowWriter:
     """An Arrow IPC stream; a new one whenever the columns change."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -126,6 +120,10 @@ class ArrowWriter(_Plain):
             self._stream = pa.ipc.new_stream(self._out, batch.schema)
         self._stream.write_batch(batch)
 
+    def epoch(self, account: Account) -> None:
+        """Epochs follow one another without a sign."""
+        self.flush()
+
     def flush(self) -> None:
         if self._stream is not None:
             self._stream.close()
@@ -133,7 +131,7 @@ class ArrowWriter(_Plain):
         self._out.flush()
 
 
-class TableWriter(_Plain):
+class TableWriter:
     """Columns as wide as the first block of rows needs."""
 
     def __init__(self, out: TextIO) -> None:
@@ -153,6 +151,10 @@ class TableWriter(_Plain):
         self._rows += [list(row) for row in zip(*columns, strict=True)]
         if len(self._rows) >= TABLE_ROWS_BLOCK:
             self.flush()
+
+    def epoch(self, account: Account) -> None:
+        """Epochs follow one another without a sign."""
+        self.flush()
 
     def flush(self) -> None:
         if self._rows and not self._widths:
