@@ -32,6 +32,7 @@ def add_parser(subparsers: Any) -> None:
     _knob(parser, "--keyring", "security.keyring", "F", "keys for traffic between nodes")
     _knob(parser, "--keys", "security.keys_dir", "D", "a directory made by pier keys new")
     _knob(parser, "--source", "node.sources", "SPEC", "data, as TABLE=KIND:PATH; may be repeated", many=True)
+    _knob(parser, "--aggregates", "node.aggregates", "F", "a Python file of your aggregates", many=True)
     _knob(parser, "--data-dir", "node.data_dir", "D", "keeps the node's identity over restarts")
     _knob(parser, "--state", "node.state_file", "F", "write process id and addresses here")
     _knob(parser, "--log-format", "log.format", "FORM", "text or json")

@@ -92,6 +92,11 @@ class Router(Protocol):
         """Finds the owner of key; None when the attempts are spent."""
         ...
 
+    def next_hop(self, key: int, avoid: Sequence[Address] = ()) -> NodeRef | None:
+        """Whom `route` would hand a message for key to, those to avoid left out; None when that is this node itself.
+        For whoever goes hop by hop and keeps count of what each hop took."""
+        ...
+
     def owns(self, key: int) -> bool: ...
 
     def arc(self) -> Arc:

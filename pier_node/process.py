@@ -29,6 +29,7 @@ from pier_node.joining import Joining
 from pier_node.journal import Journal
 from pier_node.key_files import KeyFilesError
 from pier_node.key_watch import watch_keys
+from pier_node.own_aggregates import OwnAggregatesError, load_own_aggregates
 from pier_node.parts import NodeParts, build_node
 from pier_node.resolve import ResolveError, own_address, resolve_one
 from pier_node.security import Credentials, SecurityError, load_credentials
@@ -57,6 +58,7 @@ _START_ERRORS = (
     TlsError,
     ResolveError,
     AddressError,
+    OwnAggregatesError,
 )
 
 
@@ -218,9 +220,12 @@ async def run_node(config: Config) -> None:
             secret = data.secret() if data is not None else fresh_secret(SECRET_BYTES)
             credentials = load_credentials(config, secret, data)
             at = await _addresses(config)
+            own = load_own_aggregates(config.node.aggregates)
         except _START_ERRORS as error:
             raise StartError(str(error)) from None
         journal = Journal(config.log, credentials.node_id.hex())
+        if own:
+            journal.info("aggregates of the owner", names=", ".join(own))
         try:
             await NodeProcess(config, credentials, journal).run(at)
         except AddressError as error:

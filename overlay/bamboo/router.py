@@ -95,6 +95,10 @@ class BambooRouter:
     def lookup(self, key: int, done: Callable[[Owner | None], None]) -> None:
         self._requests.lookup(key, done)
 
+    def next_hop(self, key: int, avoid: Sequence[Address] = ()) -> NodeRef | None:
+        peer = self.core.view.next_hop(key, avoid)
+        return None if peer is None else peer.ref
+
     def owns(self, key: int) -> bool:
         return self.joined and self.core.view.arc().contains(key)
 

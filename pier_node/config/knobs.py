@@ -40,6 +40,9 @@ class NodeSection:
     state_file: str = ""
     #: Data the node brings, each as TABLE=KIND:PATH; kinds are firewall, csv, ndjson, parquet and sql.
     sources: tuple[str, ...] = ()
+    #: Python files of the owner's that register aggregates of their own (docs/aggregates.md); run once at the start.
+    #: A query can only name what is registered, so have the same on all nodes.
+    aggregates: tuple[str, ...] = ()
     #: How long a leaving node waits for its neighbours to take over. Shorter stops faster and leaves more to
     #: repair.
     leave_timeout_s: float = 3.0

@@ -18,9 +18,11 @@ from overlay.bamboo.static import fill
 from overlay.ring import BITS
 from overlay.spread.branch import Branch
 from overlay.stack import OVERLAY_MESSAGES, OverlayConfig, OverlayNode
+from query.aggregation.gather import Gather
 from query.aggregation.messages import AGGREGATION_MESSAGES, EpochResult
 from query.aggregation.service import Aggregations
 from query.aggregation.session import Edges, Session, SessionSpec
+from runtime.api import Address
 from runtime.message import Codec
 from runtime.sim import SimHost, World, king
 from runtime.sim.links import Fifo
@@ -123,10 +125,14 @@ class AggregationRing:
                 spec, add, lambda epoch, give: give(one), lambda: edges, -WARM_S
             )
 
-        def got(result: EpochResult) -> None:
-            latency_s = self.world.now - began_s - result.epoch * spec.epoch_s
-            count = _decode(result.state) if result.state else 0
-            outcome.results.append(Given(result.epoch, result.revision, result.nodes, count, latency_s))
+        gather = Gather()
+
+        def got(root: Address, result: EpochResult) -> None:
+            whole = gather.take(0, root, result)
+            if whole is not None:
+                latency_s = self.world.now - began_s - whole.epoch * spec.epoch_s
+                count = sum(_decode(state) for states in whole.states for state in states if state)
+                outcome.results.append(Given(whole.epoch, whole.revision, whole.nodes, count, latency_s))
 
         self._begin = begin
         stop = self.services[0].listen(spec.id, got)

@@ -1,7 +1,8 @@
-"""Results as the asker gives them on: the parts of an epoch together, better ones only, revisions counted here.
+"""Results as the asker gives them on: the parts of an epoch together, what several roots have of it, revisions counted
+here.
 
-A root that takes over from one that died counts its revisions from the beginning and knows little; whatever has
-fewer nodes in it than what the client already has is no revision.
+Each state ends at one root. When a root dies, or a node takes itself for one for a while, an epoch has several,
+each with other nodes' states: the result is all of them together.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from query.aggregation.messages import EpochResult
+from runtime.api import Address
 
 #: Epochs that may still be revised.
-EPOCHS_MAX = 64
+EPOCHS_MAX = 16
 
 
 @dataclass(slots=True)
 class _Epoch:
-    nodes: dict[int, int] = field(default_factory=dict)
-    states: dict[int, bytes] = field(default_factory=dict)
+    #: By part and root.
+    nodes: dict[tuple[int, Address], int] = field(default_factory=dict)
+    states: dict[tuple[int, Address], bytes] = field(default_factory=dict)
     revision: int = 0
     given: bool = False
 
@@ -29,7 +32,8 @@ class Whole:
     epoch: int
     revision: int
     nodes: int
-    states: tuple[bytes, ...]
+    #: Of each part, the states of its roots.
+    states: tuple[tuple[bytes, ...], ...]
 
 
 class Gather:
@@ -38,7 +42,7 @@ class Gather:
     def __init__(self, parts: int = 1) -> None:
         self.parts = parts
         self._epochs: dict[int, _Epoch] = {}
-        #: Results of epochs that are too old, and such as had fewer nodes in them than earlier ones.
+        #: Results of epochs that are too old, and such as had no more nodes in them than the root's earlier ones.
         self.outdated = 0
 
     @property
@@ -49,7 +53,7 @@ class Gather:
     def is_empty(self) -> bool:
         return not self._epochs
 
-    def take(self, part: int, result: EpochResult) -> Whole | None:
+    def take(self, part: int, root: Address, result: EpochResult) -> Whole | None:
         """Notes a result; returns the whole if that is now there or better than before."""
         epoch = self._epochs.get(result.epoch)
         if epoch is None:
@@ -60,12 +64,12 @@ class Gather:
                     return None
                 del self._epochs[oldest]
             epoch = self._epochs[result.epoch] = _Epoch()
-        if part in epoch.nodes and result.nodes <= epoch.nodes[part]:
+        if result.nodes <= epoch.nodes.get((part, root), -1):
             self.outdated += 1
             return None
-        epoch.nodes[part] = result.nodes
-        epoch.states[part] = result.state
-        if len(epoch.nodes) < self.parts and not epoch.given:
+        epoch.nodes[part, root] = result.nodes
+        epoch.states[part, root] = result.state
+        if not epoch.given and len({each for each, _ in epoch.nodes}) < self.parts:
             return None
         return self._give(result.epoch, epoch)
 
@@ -89,8 +93,9 @@ class Gather:
         revision = epoch.revision
         epoch.revision += 1
         epoch.given = True
-        nodes = min(epoch.nodes.get(part, 0) for part in range(self.parts))
-        states = tuple(epoch.states[part] for part in sorted(epoch.states))
-        if self.parts == 1:
-            epoch.states.clear()
+        parts = range(self.parts)
+        nodes = min(sum(n for (each, _), n in epoch.nodes.items() if each == part) for part in parts)
+        states = tuple(
+            tuple(state for (each, _), state in epoch.states.items() if each == part) for part in parts
+        )
         return Whole(number, revision, nodes, states)

@@ -37,12 +37,6 @@ class Psr(Message, frozen=True, tag=140):
     free: Count = 0
 
 
-class Adopt(Message, frozen=True, tag=141):
-    """I took your state on its way: send the next to me directly (the S algorithms)."""
-
-    session: SessionId
-
-
 class Redirect(Message, frozen=True, tag=142):
     """I have children enough: send the next to that one."""
 
@@ -51,7 +45,7 @@ class Redirect(Message, frozen=True, tag=142):
 
 
 class EpochResult(Message, frozen=True, tag=143):
-    """The combined state of an epoch, from the root to the asker. A `revision` above 0 replaces earlier ones."""
+    """The combined state of an epoch, from a root to the asker. One with a higher `revision` replaces it."""
 
     session: SessionId
     epoch: Count
@@ -61,4 +55,4 @@ class EpochResult(Message, frozen=True, tag=143):
     age_ms: Count = 0
 
 
-AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Adopt, Redirect, EpochResult)
+AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Redirect, EpochResult)

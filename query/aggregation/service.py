@@ -1,8 +1,7 @@
 """All aggregations of one node: states, redirects and results to the session they belong to.
 
-A state that passes a node which has no part in its aggregation, because the query has not reached it yet or has ended
-there, goes on to the next. One that ends its way at a node which the query has not reached yet waits for it a while
-(row Q8); one sent straight to a node where it has ended is routed on from there.
+A state that comes to a node which the query has not reached yet waits for it a while (row Q8); one that comes to a node
+where it has ended is routed on from there, past all others where it has ended too.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from overlay.dht.loopback import Loopback
+from overlay.dht.messages import Cause
 from overlay.dht.operations import GotObject
 from overlay.dht.recent import Recent
 from overlay.dht.verbs import Dht
@@ -21,7 +21,7 @@ from overlay.objects.name import Prefix
 from overlay.ring import routing_id
 from overlay.router import Passage, Router, Verdict
 from query.aggregation.epoch import Combine
-from query.aggregation.messages import Adopt, EpochResult, Psr, Redirect
+from query.aggregation.messages import EpochResult, Psr, Redirect
 from query.aggregation.session import Edges, Session, SessionCounts, SessionSpec, Source
 from query.aggregation.strategy import Routing, Structure
 from query.aggregation.transit import ROOT_KEY, Transit, namespace_of
@@ -33,6 +33,8 @@ SESSIONS_MAX = 4_096
 #: States that wait for their query, over all of them, and for how long.
 EARLY_MAX = 65_536
 EARLY_S = 15.0
+#: States put into the DHT that the root of one aggregation remembers.
+PUTS_SEEN_MAX = 65_536
 #: Ids of ended aggregations that are remembered.
 ENDED_MAX = 4_096
 _decoder = msgspec.msgpack.Decoder(Psr)
@@ -57,7 +59,7 @@ class Aggregations:
         self._router = router
         self._dht = dht
         self._parts: dict[str, _Part] = {}
-        self._askers: dict[str, Callable[[EpochResult], None]] = {}
+        self._askers: dict[str, Callable[[Address, EpochResult], None]] = {}
         self._early: dict[str, list[tuple[Psr, Address]]] = {}
         self._early_count = 0
         self._ended: Recent[str] = Recent(ENDED_MAX)
@@ -67,7 +69,6 @@ class Aggregations:
         router.on_upcall(Psr, self._passing)
         router.on_deliver(Psr, self._delivered)
         self._messenger.on(Psr, self._direct)
-        self._messenger.on(Adopt, self._adopted)
         self._messenger.on(Redirect, self._redirected)
         self._messenger.on(EpochResult, self._result)
 
@@ -108,8 +109,8 @@ class Aggregations:
             if part.subscription is not None:
                 part.subscription.cancel()
 
-    def listen(self, session_id: str, handler: Callable[[EpochResult], None]) -> Callable[[], None]:
-        """At the asker: calls handler for each result; returns what ends it."""
+    def listen(self, session_id: str, handler: Callable[[Address, EpochResult], None]) -> Callable[[], None]:
+        """At the asker: calls handler(root, result) for each result; returns what ends it."""
         if len(self._askers) >= SESSIONS_MAX:
             raise TooManySessions(f"limit {SESSIONS_MAX} aggregations asked at once at this node reached")
         self._askers[session_id] = handler
@@ -123,12 +124,18 @@ class Aggregations:
         if strategy.routing is not Routing.DHT or strategy.structure is not Structure.ONE_LEVEL:
             return None
         prefix = Prefix(namespace_of(session.spec.id))
+        # An object that arrives while those already here are looked at is seen twice; one that moved was counted
+        # where it came from.
+        seen: Recent[str] = Recent(PUTS_SEEN_MAX)
 
         def caught_up(found: list[GotObject]) -> None:
             for each in found:
                 arrived(each)
 
         def arrived(data: NewData | GotObject) -> None:
+            moved = isinstance(data, NewData) and data.cause is Cause.MOVED
+            if moved or not session.is_root or not seen.add(data.name.suffix):
+                return
             try:
                 psr = _decoder.decode(data.value)
             except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -147,19 +154,13 @@ class Aggregations:
         strategy = part.session.spec.strategy
         if strategy.structure is not Structure.HIERARCHY and not strategy.keeps_hop:
             return Verdict.FORWARD
-        previous = passage.previous.address
-        if strategy.stable:
-            part.session.transit.adopt(previous)
-        part.session.arrived(psr, previous)
+        part.session.arrived(psr, passage.previous.address)
         return Verdict.STOP
 
     def _delivered(self, psr: Psr, passage: Passage) -> None:
         part = self._parts.get(psr.session)
         if part is not None:
-            previous = passage.previous.address
-            if part.session.spec.strategy.stable and previous != self.address:
-                part.session.transit.adopt(previous)
-            part.session.arrived(psr, previous)
+            part.session.arrived(psr, passage.previous.address)
         elif psr.session in self._ended:
             self.strays += 1
         else:
@@ -192,12 +193,13 @@ class Aggregations:
         return held
 
     def _expired(self, session_id: str) -> None:
-        self.strays += len(self._take_early(session_id))
-
-    def _adopted(self, sender: Address, message: Adopt) -> None:
-        part = self._parts.get(message.session)
-        if part is not None:
-            part.session.transit.adopted_by(sender)
+        """The query has not come: others may have it."""
+        key = routing_id(namespace_of(session_id), ROOT_KEY)
+        for psr, _ in self._take_early(session_id):
+            if self._router.owns(key):
+                self.strays += 1
+            else:
+                self._router.route(key, psr)
 
     def _redirected(self, sender: Address, message: Redirect) -> None:
         part = self._parts.get(message.session)
@@ -209,4 +211,4 @@ class Aggregations:
         if handler is None:
             self.strays += 1
         else:
-            handler(message)
+            handler(sender, message)

@@ -1,7 +1,9 @@
 """How states leave a node: straight to an address, into the DHT, or hop by hop toward the root id.
 
 A node of the S algorithms keeps its first next hop, one of a Tree where it was redirected, until that does not
-answer; then the overlay finds the way again, and the state that did not arrive takes it at once.
+answer; then the overlay finds the way again, and the state that did not arrive takes it at once. Each hop is a message
+of its own to the neighbour that the overlay names: it is taken there or known not to be. The overlay's own
+routing tries the next neighbour as soon as one is slow, which is right for lookups and would count a state twice.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
 from overlay.ring import routing_id
 from overlay.router import Router
-from query.aggregation.messages import Adopt, EpochResult, Psr, Redirect
+from query.aggregation.messages import EpochResult, Psr, Redirect
 from query.aggregation.strategy import Routing, Structure
 from runtime.api import Address, Messenger
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 #: States put into the DHT stay for a few epochs, in case the root changes hands.
 PUT_LIFETIME_S = 60.0
 ROOT_KEY = "root"
+#: Neighbours tried for one state before it is given up.
+HOPS_TRIED_MAX = 4
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -84,10 +88,8 @@ class Transit:
             suffix = f"{psr.sender}/{psr.epoch}/{self.counts.sent}"
             name = Name(namespace_of(psr.session), ROOT_KEY, suffix)
             self._dht.put(PutObject(name, _encoder.encode(psr), PUT_LIFETIME_S), self._put)
-        elif self.parent is not None:
-            self._send_to_parent(self.parent, psr)
         else:
-            self._router.route(self._key, psr, self._told)
+            self._hop(psr, ())
 
     def send_to(self, address: Address, psr: Psr) -> None:
         """To a parent that the query's dissemination gave, or if that is gone to the root itself."""
@@ -106,17 +108,9 @@ class Transit:
     def redirect(self, child: Address, elsewhere: Address) -> None:
         self._messenger.send(child, Redirect(self._spec.id, elsewhere))
 
-    def adopt(self, child: Address) -> None:
-        self._messenger.send(child, Adopt(self._spec.id))
-
     def answer(self, asker: Address, result: EpochResult) -> None:
         self.pending += 1
         self._messenger.send(asker, result, self._told)
-
-    def adopted_by(self, parent: Address) -> None:
-        """The first next hop has shown itself."""
-        if self.parent is None and self._spec.strategy.stable and parent != self._me:
-            self.parent = parent
 
     def redirected_to(self, parent: Address) -> None:
         if self._spec.strategy.routing is Routing.TREE and parent != self._me:
@@ -128,17 +122,31 @@ class Transit:
             self.counts.rerouted += 1
             self.parent = None
 
-    def _send_to_parent(self, parent: Address, psr: Psr) -> None:
+    def _hop(self, psr: Psr, tried: tuple[Address, ...]) -> None:
+        """To the kept next hop or the one that the overlay names, and if that is gone to another."""
+        parent = self.parent
+        if parent is None:
+            node = self._router.next_hop(self._key, tried)
+            # Nobody is closer: the root is this node now, and takes the state as if it had come from elsewhere.
+            to = self._me if node is None else node.address
+        else:
+            to = parent
+
         def told(arrived: bool) -> None:
             if arrived:
-                self._told(arrived)
+                if self.parent is None and self._spec.strategy.stable and to != self._me:
+                    self.parent = to
+                self._told(True)
+                return
+            if self.parent == to:
+                self.parent = None
+            if len(tried) + 1 >= HOPS_TRIED_MAX:
+                self._told(False)
                 return
             self.counts.rerouted += 1
-            if self.parent == parent:
-                self.parent = None
-            self._router.route(self._key, psr, self._told)
+            self._hop(psr, (*tried, to))
 
-        self._messenger.send(parent, psr, told)
+        self._messenger.send(to, psr, told)
 
     def _told(self, arrived: bool) -> None:
         self.counts.lost += not arrived

@@ -27,7 +27,7 @@ TOO_LARGE = b"\x00"
 EVERY_LEAST_S, EVERY_MOST_S = 0.1, 86_400.0
 EPOCHS_MAX = 1 << 31
 #: How the parts of an aggregation that was divided come together: each at the owner of its root id (HashGrouping).
-HASHED = parse("DHT-1L-Learned")
+HASHED = parse("DHT-Hi-Learned")
 #: How long a query of one epoch may take to come together.
 ONE_SHOT_S = 30.0
 

@@ -1,8 +1,8 @@
 """When the groups of an epoch outgrow a tree: the aggregation is divided, and every node hears of it.
 
 The asker sees that states became too large and spreads a split: from epoch `first` on the groups belong to so many
-parts by a hash of their keys, and each part is an aggregation of its own whose states go straight to the owner of its
-root id (HashGrouping, CAN 4). Nodes keep their own states of a few epochs, so that no epoch is lost by it.
+parts by a hash of their keys, and each part is an aggregation of its own whose states go to the owner of its root id
+(HashGrouping, CAN 4). Nodes keep their own states of a few epochs, so that no epoch is lost by it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from query.engine.trees import OPTIONS as TREE_OPTIONS
 from query.expr.errors import EvalError, ExprError
 from query.operators.groupby.calls import GroupSettings
 from query.wire import WireError
-from runtime.api import Timer
+from runtime.api import Address, Timer
 
 #: How long the parts of an epoch wait for each other.
 PARTS_S = 5.0
@@ -99,8 +99,8 @@ class ScanEpochs(Source):
         super().close()
 
     def _listen(self, session: str, generation: int, part: int) -> None:
-        def got(result: EpochResult) -> None:
-            self.context.guard(lambda: self._take(generation, part, result))
+        def got(root: Address, result: EpochResult) -> None:
+            self.context.guard(lambda: self._take(generation, part, root, result))
 
         self._stops.append(self._service.listen(session, got))
 
@@ -116,7 +116,7 @@ class ScanEpochs(Source):
             )
         self.deliver_end(self._tag)
 
-    def _take(self, generation: int, part: int, result: EpochResult) -> None:
+    def _take(self, generation: int, part: int, root: Address, result: EpochResult) -> None:
         first, gather = self._gathers[generation]
         if generation + 1 < len(self._gathers) and result.epoch >= self._gathers[generation + 1][0]:
             # What a division has taken over; late data of the epochs before it still counts.
@@ -124,7 +124,7 @@ class ScanEpochs(Source):
         if result.state == TOO_LARGE:
             self._divide(gather.first_missing(first, result.epoch), gather.parts)
             return
-        whole = gather.take(part, result)
+        whole = gather.take(part, root, result)
         self._charge()
         if whole is not None:
             self._give(generation, whole)
@@ -159,11 +159,12 @@ class ScanEpochs(Source):
         if timer is not None:
             timer.cancel()
         tables = []
-        for state in whole.states:
+        for states in whole.states:
             grouping = self._shape.grouping()
             try:
-                if state:
-                    self._shape.add(grouping, unpack(state))
+                for state in states:
+                    if state:
+                        self._shape.add(grouping, unpack(state))
                 tables.append(grouping.states() if self.options["states"] else grouping.results())
             except (WireError, ExprError, EvalError, pa.ArrowException) as error:
                 self.drop(1, f"malformed states: {error}")

@@ -55,9 +55,9 @@ def test_states_combined_on_the_way_spare_the_root() -> None:
         assert max(outcome("DHT-Hi-Learned").in_bytes) < max(outcome(structure).in_bytes)
 
 
-def test_passing_on_without_combining_costs_most() -> None:
-    for other in ("DHT-1L-Learned", "DHT-Hi-Learned", "Tree-Hi-S-Topology", "IP-1L-Optimal"):
-        assert outcome("DHT-ML-Learned").total_bytes > outcome(other).total_bytes
+def test_passing_on_without_combining_costs_more() -> None:
+    for other in ("DHT-Hi-Learned", "Tree-Hi-S-Topology", "IP-1L-Optimal"):
+        assert outcome("DHT-ML-Learned").total_bytes > 1.5 * outcome(other).total_bytes
 
 
 @pytest.mark.parametrize("routing", ["IP-1L", "DHT-1L", "DHT-ML", "Tree-ML-S"])
@@ -92,10 +92,6 @@ def test_who_was_sent_elsewhere_is_not_waited_for() -> None:
         return sum(given.latency_s for given in of.final().values())
 
     assert total_s(topology) < total_s(learned)
-
-
-def test_keeping_the_hop_saves_what_routing_costs() -> None:
-    assert outcome("Tree-Hi-S-Topology").total_bytes < 0.8 * outcome("Tree-Hi-Topology").total_bytes
 
 
 def test_late_data_is_given_again_with_a_higher_revision() -> None:
