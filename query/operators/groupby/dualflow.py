@@ -2,19 +2,23 @@
 
 Rows are aggregated as they arrive, so nothing below has to keep them. A set probe from above is answered with the
 groups as they stand; a stream probe leaves the timing to the group-by: every `period`, after so many `rows`, and
-when its input ends. Probes are never passed down: the flow control below does the asking; without one there, the
-group-by asks once for the set when the query starts.
+when its input ends. Results before the end are early returns (CAN 4): the same groups come again with more in
+them, and `revision` tells them apart. Probes are never passed down: the flow control below does the asking;
+without one there, the group-by asks once for the set when the query starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
+import pyarrow as pa
+
+from query import plan
 from query.batch import Batch
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import Option, SettingError
 from query.dataflow.turns import InTurns
 from query.keys import matching
 from query.operators.groupby.calls import OPTIONS, Groups, GroupSettings
@@ -42,7 +46,18 @@ class DualFlow(GroupSettings, InTurns):
         Option("period", "number", "seconds between results for a stream probe", least=0.001, most=1e6),
         Option("rows", "integer", "rows aggregated between results for a stream probe", least=1),
         Option("clear", "flag", "whether groups start anew after each result: an epoch each", False),
+        Option(
+            "revision",
+            "text",
+            "a column that counts the results of this node: of the rows of a group the highest is the newest",
+        ),
     )
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        super().check(options, spec, opgraph)
+        if options["revision"] in {*options["keys"], *options["aggregates"]}:
+            raise SettingError("revision", f"{options['revision']!r} is a column of the result already")
 
     def open(self) -> None:
         super().open()
@@ -53,6 +68,7 @@ class DualFlow(GroupSettings, InTurns):
         self._own_tag = 0
         self._complete = False
         self._timer: Timer | None = None
+        self._revision = 0
 
     def start(self) -> None:
         if not any(operator.TYPE == "flowcontrol" for operator in self.below()):
@@ -97,7 +113,8 @@ class DualFlow(GroupSettings, InTurns):
 
     def _give(self, tags: Sequence[int], ends: bool, keys: Batch | None = None) -> Flow:
         """Passes the groups of this moment to some probes, in steps; the groups may go on changing."""
-        batches = list(self._groups.take())
+        batches = [self._numbered(batch) for batch in self._groups.take()]
+        self._revision += 1
         if self.options["clear"]:
             self._groups.clear()
         self._since_rows = 0
@@ -106,6 +123,13 @@ class DualFlow(GroupSettings, InTurns):
                 matching(batch, keys, self.context.rng.bits64()) for batch in batches if batch.num_rows
             ]
         return self.work(self._pass_on(batches, tags, ends))
+
+    def _numbered(self, batch: Batch) -> Batch:
+        name = self.options["revision"]
+        if name is None:
+            return batch
+        numbers = pa.repeat(pa.scalar(self._revision, pa.int64()), batch.num_rows)
+        return Batch(batch.table, batch.data.append_column(name, numbers))
 
     def _pass_on(self, batches: Sequence[Batch], tags: Sequence[int], ends: bool) -> Iterator[Flow]:
         for batch in batches:
