@@ -100,7 +100,7 @@ class Asked:
 
     def finish(self, account: Account) -> None:
         # Marks of epochs came as rows, too, and are none.
-        self.end(msgspec.structs.replace(wire_account(account), rows=self.rows_given))
+        self.end(self._epochs.closed(msgspec.structs.replace(wire_account(account), rows=self.rows_given)))
 
     # -- for the client
 
@@ -136,5 +136,5 @@ def wire_account(account: Account) -> WireAccount:
         elapsed_s=round(account.elapsed_s, 6),
         ended=account.ended,
         dropped=account.dropped,
-        notes=(*account.errors, *missing),
+        notes=(*account.errors, *account.hints, *missing),
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from pier_node.protocol.messages import Account as WireAccount
 from query.dataflow.marks import Mark
 
@@ -23,6 +25,7 @@ class Epochs:
         self._left = 0
         self._asked = 0
         self._query = ""
+        self._last: WireAccount | None = None
 
     @property
     def current(self) -> int | None:
@@ -41,17 +44,24 @@ class Epochs:
             return
         mark, self._mark = self._mark, None
         missing = self._asked - mark.nodes
-        self._tell(
-            WireAccount(
-                query=self._query,
-                asked=self._asked,
-                answered=mark.nodes,
-                failed=missing,
-                rows=mark.rows,
-                elapsed_s=round(elapsed_s, 6),
-                ended="partial" if missing else "complete",
-                epoch=mark.epoch,
-                revision=mark.revision,
-                notes=(REVISED,) if mark.revision else (),
-            )
+        self._last = WireAccount(
+            query=self._query,
+            asked=self._asked,
+            answered=mark.nodes,
+            failed=missing,
+            rows=mark.rows,
+            elapsed_s=round(elapsed_s, 6),
+            ended="partial" if missing else "complete",
+            epoch=mark.epoch,
+            revision=mark.revision,
+            notes=(REVISED,) if mark.revision else (),
         )
+        self._tell(self._last)
+
+    def closed(self, account: WireAccount) -> WireAccount:
+        """The account of the whole query. When it ends before its nodes have reported, what is known of them is what
+        the last epoch said."""
+        if account.asked or self._last is None:
+            return account
+        last = self._last
+        return msgspec.structs.replace(account, asked=last.asked, answered=last.answered, failed=last.failed)

@@ -151,6 +151,8 @@ class Counters:
     batches_in: int = 0
     dropped_rows: int = 0
     drops: dict[str, int] = field(default_factory=dict)
+    #: Columns that rows lacked, by table and name, with a name that may have been meant.
+    missing: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def drop(self, rows: int, reason: str) -> None:
         """Counts rows that could not be processed, by reason."""
@@ -158,6 +160,11 @@ class Counters:
         if reason not in self.drops and len(self.drops) >= REASONS_MAX:
             reason = "other"
         self.drops[reason] = self.drops.get(reason, 0) + rows
+
+    def lack(self, table: str, column: str, close: str) -> None:
+        """Remembers that rows of a table had no such column."""
+        if len(self.missing) < REASONS_MAX:
+            self.missing.setdefault((table, column), close)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from query.batch import Batch
 from query.dataflow.context import Context, Counters
 from query.dataflow.flow import Flow, Probe, least
 from query.dataflow.settings import Option, read
-from query.expr.errors import EvalError, ExprError
+from query.expr.errors import EvalError, ExprError, MissingColumn
 
 
 class Edge(NamedTuple):
@@ -89,6 +89,8 @@ class Operator:
             return self.process(batch, tag, port)
         except (ExprError, EvalError) as error:
             self.drop(batch.num_rows, str(error))
+            if isinstance(error, MissingColumn) and error.column:
+                self.counters.lack(batch.table, error.column, error.close)
             return Flow.MORE
 
     def process(self, batch: Batch, tag: int, port: int) -> Flow:

@@ -32,8 +32,16 @@ class Account:
     #: Rows that could not be processed, by operator and reason.
     dropped: dict[str, int] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
+    #: What the author may have meant: columns that rows lacked.
+    hints: tuple[str, ...] = ()
     #: Ids of nodes that failed or were not reached, as far as they fit.
     missing_nodes: tuple[bytes, ...] = ()
+
+
+def _hint(column: str, nodes: int, asked: int, close: str) -> str:
+    table, _, name = column.partition(" ")
+    meant = f"; did you mean `{close}`?" if close else ""
+    return f"column `{name}` not in {table} on {nodes} of {asked} nodes{meant}"
 
 
 def settled(
@@ -68,5 +76,6 @@ def settled(
         ended=ended,
         dropped=dict(last.dropped),
         errors=errors,
+        hints=tuple(_hint(column, nodes, asked, close) for column, (nodes, close) in last.missing.items()),
         missing_nodes=first.failed_nodes + first.unreachable_nodes,
     )

@@ -164,6 +164,7 @@ class Run:
     def report(self, stage: int | None = None) -> Report:
         """How it stands, with the states that a stage sends up the tree."""
         dropped: dict[str, int] = {}
+        missing: dict[str, tuple[int, str]] = {}
         busy = 0
         for flow in self._flows.values():
             for operator in flow.operators.values():
@@ -171,6 +172,8 @@ class Run:
                 for reason, rows in operator.counters.drops.items():
                     key = f"{operator.name}: {reason}"
                     dropped[key] = dropped.get(key, 0) + rows
+                for (table, column), close in operator.counters.missing.items():
+                    missing[f"{table} {column}"] = (1, close)
         failed = self.error is not None
         states = sum(states.num_rows for states in self.exchange.states.values())
         rows = self.results.rows + states + self.exchange.fed
@@ -182,6 +185,7 @@ class Run:
             rows=rows,
             bytes=self.results.bytes,
             dropped=dropped,
+            missing=missing,
             errors=() if self.error is None else (self.error,),
             sent=self.exchange.sent,
             received=self.exchange.received,

@@ -20,6 +20,8 @@ from runtime.message import WireAddress
 ERRORS_MAX = 16
 DROPS_MAX = 128
 ERROR_CHARS_MAX = 500
+#: Columns that rows lacked, in one report.
+MISSING_MAX = 32
 
 #: Partial states and Bloom filters as they travel.
 States: TypeAlias = bytes
@@ -86,6 +88,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     busy: int = 0
     #: Partial states of put Tree by channel, combined by `query.engine.trees`.
     trees: dict[str, States] = {}
+    #: Columns that rows lacked, as "table column", with the number of nodes and a name that may have been meant.
+    missing: dict[str, tuple[int, str]] = {}
     #: Bloom filters by name, merged by `query.engine.filters`.
     filters: dict[str, States] = {}
 
@@ -96,6 +100,11 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
                 reason = "other"
             dropped[reason] = dropped.get(reason, 0) + rows
         errors = dict.fromkeys((*self.errors, *other.errors))
+        missing = dict(self.missing)
+        for column, (nodes, close) in other.missing.items():
+            before, meant = missing.get(column, (0, ""))
+            if before or len(missing) < MISSING_MAX:
+                missing[column] = (before + nodes, meant or close)
         return Report(
             answered=self.answered + other.answered,
             empty=self.empty + other.empty,
@@ -108,6 +117,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             sent=self.sent + other.sent,
             received=self.received + other.received,
             busy=self.busy + other.busy,
+            missing=missing,
         )
 
     def since(self, earlier: Report) -> Report:
@@ -126,6 +136,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
                 for reason, rows in self.dropped.items()
                 if rows > earlier.dropped.get(reason, 0)
             },
+            missing={column: each for column, each in self.missing.items() if column not in earlier.missing},
         )
 
 

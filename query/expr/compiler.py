@@ -119,7 +119,8 @@ class _Builder:
     def _column(self, name: str) -> Node:
         places = self._schema.get_all_field_indices(name)
         if not places:
-            raise MissingColumn(f"no column {shown(name)}{suggestion(name, self._schema.names)}")
+            known = self._schema.names
+            raise MissingColumn(f"no column {shown(name)}{suggestion(name, known)}", name, known)
         if len(places) > 1:
             raise MissingColumn(f"column {shown(name)} occurs {len(places)} times")
         kind = self._schema.field(places[0]).type

@@ -26,7 +26,12 @@ class ExprError(ValueError):
 
 
 class MissingColumn(ExprError):
-    pass
+    """`column` is its name, `close` a name that may have been meant; empty where there is none."""
+
+    def __init__(self, message: str, column: str = "", known: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.column = column
+        self.close = next(iter(_close(column, known)), "")
 
 
 class UnknownFunction(ExprError):
@@ -51,11 +56,15 @@ class EvalLimit(EvalError):
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` or nothing."""
-    names = [k for _, k in zip(range(NAMES_MAX), known, strict=False)]
-    close = get_close_matches(name[:TEXT_SHOWN_CHARS], names, n=SUGGESTIONS_MAX, cutoff=0.6)
+    close = _close(name, known)
     if not close:
         return ""
     return "; did you mean " + " or ".join(repr(c) for c in close) + "?"
+
+
+def _close(name: str, known: Iterable[str]) -> list[str]:
+    names = [k for _, k in zip(range(NAMES_MAX), known, strict=False)]
+    return get_close_matches(name[:TEXT_SHOWN_CHARS], names, n=SUGGESTIONS_MAX, cutoff=0.6)
 
 
 def shown(text: str) -> str:

@@ -60,5 +60,5 @@ def matching(batch: Batch, keys: Batch, seed: int) -> Batch:
 def key_columns(batch: Batch, names: Sequence[str]) -> list[pa.Array]:
     for name in names:
         if name not in batch.schema.names:
-            raise MissingColumn(f"no column {name!r} in {batch.table}")
+            raise MissingColumn(f"no column {name!r} in {batch.table}", name, batch.schema.names)
     return [batch.column(name) for name in names]

@@ -188,7 +188,8 @@ def test_cancelling_ends_it_everywhere(live: Live) -> None:
     assert live.sink.account is None, "it runs longer than the usual time of a query"
     assert live.handle is not None
     live.handle.cancel("enough")
-    assert live.end().ended == "cancelled"
+    account = live.end()
+    assert (account.ended, account.asked, account.answered) == ("cancelled", NODES, NODES)
     assert len(live.sink.answers) >= 399
 
 

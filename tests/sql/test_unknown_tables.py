@@ -59,6 +59,20 @@ def test_a_column_nobody_has_is_counted_where_it_is_missing(sql: Sql) -> None:
     assert all("'srcip'" in reason for reason in answer.account.dropped)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT srcip FROM fw",
+        "SELECT count(*) FROM fw WHERE srcip = 'a'",
+        "SELECT srcip, count(*) FROM fw GROUP BY 1",
+    ],
+)
+def test_the_account_says_on_how_many_nodes_and_what_may_have_been_meant(sql: Sql, text: str) -> None:
+    having = sum(bool(tables.tables["fw"].batches) for tables in sql.cluster.tables)
+    (hint,) = sql.answer(text).account.hints
+    assert hint == f"column `srcip` not in fw on {having} of 4 nodes; did you mean `src`?"
+
+
 def test_with_a_catalog_it_is_told_before_anything_runs(sql: Sql) -> None:
     with pytest.raises(ufl.UflError, match="no column 'srcip'") as caught:
         sql.answer("SELECT srcip FROM fw", catalog=True)

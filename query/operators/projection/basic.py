@@ -30,7 +30,7 @@ class Projection(Operator):
         names = self.options["columns"]
         for name in names:
             if name not in batch.schema.names:
-                raise MissingColumn(f"no column {name!r} in {batch.table}")
+                raise MissingColumn(f"no column {name!r} in {batch.table}", name, batch.schema.names)
         data = batch.data.select(names)
         rename = self.options["rename"]
         if rename:

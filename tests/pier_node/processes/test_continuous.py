@@ -1,0 +1,101 @@
+"""Continuous SQL on real processes: logs that are followed, a client that presses Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pier_node.client import Account, Piece
+from pier_node.cluster import processes
+from pier_node.cluster.directory import ClusterDir
+from tests.pier_node.processes.test_node_process import clean_environment
+
+pytestmark = [pytest.mark.processes, pytest.mark.trio]
+NODES = 3
+QUERY = "SELECT src, count(*) AS n FROM fw GROUP BY src ORDER BY src EVERY '0.5 seconds' RANGE '0.5 seconds'"
+LINE = (
+    "2026-01-05T10:00:00+00:00 gw kernel: [UFW BLOCK] IN=eth0 OUT= MAC=00 SRC=10.0.0.{} DST=10.9.9.9 LEN=60 TOS=0x00 "
+    "PREC=0x00 TTL=52 ID=1 DF PROTO=TCP SPT=4000 DPT=22 WINDOW=64240 RES=0x00 SYN URGP=0\n"
+)
+
+
+def append(folder: Path, *hosts: int) -> None:
+    """The same lines to the log of every node."""
+    for number in range(1, NODES + 1):
+        with (folder / f"n{number:02d}.log").open("a") as log:
+            log.write("".join(LINE.format(host) for host in hosts))
+
+
+async def test_rows_of_followed_logs_are_counted_once_and_ctrl_c_ends_it_everywhere(tmp_path: Path) -> None:
+    append(tmp_path, 9, 9, 9)
+    directory = ClusterDir(tmp_path / "cluster")
+    nodes = processes.prepare(directory, NODES, [f"fw=firewall:{tmp_path}/{{name}}.log"])
+    started = processes.start_missing(nodes)
+    try:
+        await processes.wait_formed(directory, nodes, started)
+        async with processes.connect_to(directory, directory.running()[0]) as conn:
+            await counted_once(conn, tmp_path)
+            await interrupted(directory, tmp_path)
+            assert await conn.queries() == ()
+    finally:
+        with trio.CancelScope(shield=True):
+            await processes.stop(directory)
+        for process in started:
+            process.wait()
+
+
+async def counted_once(conn: Any, folder: Path) -> None:
+    """Lines that come while the query runs are each in one epoch; those that were there before in none."""
+    answer = conn.query(QUERY)
+    seen: dict[str, int] = {}
+    epochs = 0
+    with trio.fail_after(60.0):
+        async for event in answer.events():
+            if isinstance(event, Piece):
+                for row in event.batch.to_pylist():
+                    seen[row["src"]] = seen.get(row["src"], 0) + row["n"]
+            elif isinstance(event, Account) and event.epoch is not None:
+                assert event.answered == NODES
+                epochs += 1
+                if epochs in (2, 4):
+                    append(folder, 1, 1, 2)
+                elif epochs > 4 and seen == {"10.0.0.1": 4 * NODES, "10.0.0.2": 2 * NODES}:
+                    answer.cancel()
+    assert answer.account is not None
+    assert answer.account.ended == "cancelled"
+    assert "10.0.0.9" not in seen
+
+
+async def interrupted(directory: ClusterDir, folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "cli.main",
+        "sql",
+        "--dir",
+        str(directory.path),
+        "--format",
+        "json",
+        QUERY,
+    ]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_environment()
+    )
+    assert process.stderr is not None and process.stdout is not None
+    first = await trio.to_thread.run_sync(process.stderr.readline)
+    assert json.loads(first)["epoch"] in (0, 1)
+    append(folder, 3)
+    row = json.loads(await trio.to_thread.run_sync(process.stdout.readline))
+    assert row["src"] == "10.0.0.3" and row["_epoch"] >= 0
+    process.send_signal(signal.SIGINT)
+    _, errors = await trio.to_thread.run_sync(process.communicate)
+    assert process.returncode == 130
+    account = json.loads(errors.splitlines()[-1])
+    assert (account["ended"], account["asked"]) == ("cancelled", NODES)
