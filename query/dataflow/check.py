@@ -17,8 +17,8 @@ from query.plan_problem import Place, Problem
 #: Settings of an opgraph (PIER Appendix A, and `at`).
 OPGRAPH_OPTIONS = (
     Option("duration", "number", "seconds after which the opgraph ends by itself", least=0.001, most=1e9),
-    Option("ns", "text", "with rid: the namespace of the key whose owner runs the opgraph"),
-    Option("rid", "text", "the key whose owner alone runs the opgraph; every node runs it when absent"),
+    Option("ns", "text", "with rid: the namespace of the keys whose owners run the opgraph"),
+    Option("rid", "texts", "the keys whose owners alone run the opgraph; every node runs it when absent"),
     Option("at", "choice", "asker: only the node that was asked runs the opgraph", choices=("asker",)),
 )
 

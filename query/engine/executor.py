@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from overlay.ring import Arc, NodeRef, from_wire, routing_id
+from overlay.ring import Arc, NodeRef, from_wire
 from overlay.router import Router
 from overlay.spread.branch import Branch, Ended, Event
 from overlay.spread.spread import Spread
@@ -20,6 +20,7 @@ from query.dataflow.budget import Budget
 from query.dataflow.check import operator_problems
 from query.dataflow.scheduler import Scheduler
 from query.engine import taps
+from query.engine.aim import targets_of
 from query.engine.messages import PeerBatch, Remark, ResultCredit
 from query.engine.results import ResultSender
 from query.engine.run import Run
@@ -110,6 +111,9 @@ class Executor:
         if call.wave:
             branch.reply(encode(run.report()))
             return
+        if not run.called(call.stage):
+            branch.reply(encode(Report(again=1)))
+            return
         last = call.stage >= (len(run.stages) if call.spec.proxy == self.me else run.shared) - 1
 
         def done(report: Report) -> None:
@@ -139,6 +143,10 @@ class Executor:
         run = self.runs.get(spec.id)
         if run is not None:
             return run
+        if spec.id in self._ended and sum(map(len, map(targets_of, spec.plan.opgraphs))) > 1:
+            # It has answered as the owner of another key.
+            branch.reply(encode(Report(again=1)))
+            return None
         refusal = self._refusal(spec)
         if refusal:
             self.refused += 1
@@ -186,8 +194,8 @@ class Executor:
             return False
         if opgraph.settings.get("at") == "asker":
             return spec.proxy == self.me
-        key = target_of(opgraph)
-        return key is None or self._router.owns(key)
+        keys = targets_of(opgraph)
+        return not keys or any(self._router.owns(key) for key in keys)
 
     def _end(self, run: Run) -> None:
         run.close()
@@ -231,12 +239,3 @@ class Executor:
             return
         remark = Remark(spec.id, self.me.id, operator[:256], kind, text[:4_096])
         self._messenger.send(spec.proxy.address, remark)
-
-
-def target_of(opgraph: Opgraph) -> int | None:
-    """The key whose owner alone runs an opgraph: settings `ns` and `rid` (Appendix A); None is every node."""
-    rid = opgraph.settings.get("rid")
-    if not isinstance(rid, str):
-        return None
-    namespace = opgraph.settings.get("ns")
-    return routing_id(namespace if isinstance(namespace, str) else "", rid)

@@ -14,11 +14,12 @@ never be equal, and it is enough that nobody has work left, which includes puts 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
 
-from overlay.ring import MASK, SPACE, WHOLE, Arc, WireArc, from_wire
+from overlay.ring import MASK, SPACE, Arc, WireArc, from_wire
 from overlay.router import Router
 from overlay.spread.account import Account as Coverage
 from overlay.spread.spread import Spread
@@ -26,7 +27,8 @@ from query.batch import Batch
 from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, settled
-from query.engine.executor import TOPIC, TOPIC_END, target_of
+from query.engine.aim import arcs_of, spread_over
+from query.engine.executor import TOPIC, TOPIC_END
 from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
@@ -84,7 +86,9 @@ class ProxyQuery:
         self.ended = False
         self._proxy = proxy
         self._stages = stages(spec.plan)
-        self._arc = _arc_of(spec)
+        self._arcs = arcs_of(spec, proxy.own_point)
+        #: Calls of the first stage that reached a node a second time.
+        self._again = 0
         self._first: Coverage | None = None
         self._errors: dict[str, None] = {}
         self._wave = 0
@@ -190,16 +194,18 @@ class ProxyQuery:
             report = Report() if reply is None else decode_report(reply)
             self._errors.update(dict.fromkeys(report.errors))
             if self._first is None:
-                self._first = coverage
+                self._first, self._again = coverage, report.again
             if not call.alone:
                 self._covered = coverage
                 self.sink.progress(
-                    self._first.received + self._first.unreachable, report.answered + report.empty
+                    self._first.received + self._first.unreachable - self._again,
+                    report.answered + report.empty,
                 )
             then(report)
 
-        arc = self._proxy.own_point if call.alone else self._arc
-        self._proxy.spread.start(TOPIC, encode(call), done, arc=arc, combine=Trees(self.spec.plan).combine)
+        arcs = (self._proxy.own_point,) if call.alone else self._arcs
+        combine = Trees(self.spec.plan).combine
+        spread_over(self._proxy.spread, arcs, TOPIC, encode(call), done, combine)
 
     # -- waves
 
@@ -259,6 +265,7 @@ class ProxyQuery:
         if self.results.malformed:
             self._errors[f"{self.results.malformed} result messages could not be read"] = None
         first = self._first if self._first is not None else Coverage()
+        first = replace(first, received=first.received - self._again)
         elapsed_s = self._proxy.runtime.now() - self.started_s
         account = settled(
             self.spec.id, first, report, tuple(self._errors), self.results.rows, elapsed_s, ended
@@ -357,13 +364,3 @@ class Proxy:
             self.strays += 1
         else:
             query.sink.remark(remark)
-
-
-def _arc_of(spec: QuerySpec) -> Arc:
-    """Where a query goes: to the owner of one key when all its opgraphs are meant for it, else to every node, or
-    those of the part of the ring that was asked for."""
-    if spec.part is not None:
-        return Arc(from_wire(spec.part.start), from_wire(spec.part.end))
-    keys = {target_of(opgraph) for opgraph in spec.plan.opgraphs}
-    key = keys.pop()
-    return WHOLE if keys or key is None else Arc(key, (key + 1) & MASK)

@@ -73,6 +73,7 @@ class Run:
         self._complain = complain
         self._flows: dict[str, Dataflow] = {}
         self._done: set[str] = set()
+        self._called: set[int] = set()
         self._waiting: list[tuple[int, Callable[[Report], None]]] = []
         self._timers: list[Timer] = [runtime.call_later(spec.limits.time_s, self._out_of_time, None)]
 
@@ -150,6 +151,12 @@ class Run:
         for stage in self.stages[:below]:
             for namespace in stage.namespaces:
                 self.exchange.complete(namespace)
+
+    def called(self, stage: int) -> bool:
+        """Whether this is the first call of a stage: the owner of several keys may be called for each."""
+        first = stage not in self._called
+        self._called.add(stage)
+        return first
 
     def when_done(self, stage: int, tell: Callable[[Report], None]) -> None:
         """Calls tell with this node's report once the stage is done here."""

@@ -88,6 +88,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     busy: int = 0
     #: Partial states of put Tree by channel, combined by `query.engine.trees`.
     trees: dict[str, States] = {}
+    #: Calls to nodes that had been called already, as owners of another key.
+    again: int = 0
     #: Columns that rows lacked, as "table column", with the number of nodes and a name that may have been meant.
     missing: dict[str, tuple[int, str]] = {}
     #: Bloom filters by name, merged by `query.engine.filters`.
@@ -117,6 +119,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             sent=self.sent + other.sent,
             received=self.received + other.received,
             busy=self.busy + other.busy,
+            again=self.again + other.again,
             missing=missing,
         )
 

@@ -131,6 +131,49 @@ def test_a_query_about_one_key_asks_one_node(cluster: Cluster, node: Node) -> No
     assert everywhere.account.asked == 6
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT k, v FROM t WHERE k IN (3, 7, 11, 3) ORDER BY k", [(3, "3"), (7, "7"), (11, "11")]),
+        ("SELECT v FROM t WHERE k IN (3) AND v = '3'", [("3",)]),
+        ("SELECT count(*), max(v) FROM t WHERE k IN (3, 7, 1000)", [(2, "7")]),
+        ("SELECT v, count(*) FROM t WHERE k IN (3, 7) GROUP BY v ORDER BY v", [("3", 1), ("7", 1)]),
+        ("SELECT DISTINCT k % 2 FROM t WHERE k IN (3, 5, 7)", [(1,)]),
+        ("SELECT count(DISTINCT v) FROM t WHERE k IN (3, 5, 7)", [(3,)]),
+        ("SELECT v FROM t WHERE k IN (3, 5, 7) ORDER BY k DESC LIMIT 1", [("7",)]),
+    ],
+)
+def test_a_query_about_a_few_keys_asks_their_owners(node: Node, text: str, rows: list[Any]) -> None:
+    node.publish("t", {"k": list(range(50)), "v": [f"{n}" for n in range(50)]}, "k")
+    sink = node.ask(text)
+    assert [tuple(row.values()) for row in sink.rows] == rows
+    account = sink.account
+    assert account is not None
+    assert account.ended == "complete"
+    assert 1 <= account.asked <= 4
+    assert account.asked == account.answered + account.empty
+    lines = [row["plan"] for row in node.ask(f"EXPLAIN {text}").rows]
+    assert "the owner" in lines[0]
+    assert not any("on every node" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) AS n FROM t WHERE k IN (3, 7) OR k = 9",
+        "SELECT count(*) AS n FROM t WHERE k IN (3, 7, v::int)",
+        "SELECT count(*) AS n FROM t a JOIN t b ON a.v = b.v WHERE a.k IN (3, 7)",
+        "SELECT count(*) AS n FROM t WHERE k IN (SELECT 3)",
+    ],
+)
+def test_everything_else_goes_where_it_must(node: Node, text: str) -> None:
+    node.publish("t", {"k": list(range(50)), "v": [f"{n}" for n in range(50)]}, "k")
+    sink = node.ask(text)
+    assert sink.account is not None, sink.failure
+    assert sink.account.asked == 6
+    assert sink.rows[0]["n"] in (1, 2, 3, 50)
+
+
 def test_a_table_published_by_two_keys_is_asked_of_everybody(cluster: Cluster, node: Node) -> None:
     node.publish("t", {"k": [1, 2], "v": ["a", "b"]}, "k")
     Node(cluster, 4).publish("t", {"k": [1, 3], "v": ["c", "d"]}, "v")

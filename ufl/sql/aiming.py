@@ -15,28 +15,34 @@ from query.operators.put.placement import key_texts
 from query.plan import Constant, Expression, Field, Function
 
 
-def key_text(name: str, kind: pa.DataType | None, conditions: Sequence[Expression]) -> str | None:
-    """The text of the only value a column can have under the conditions; None when they do not say."""
-    for condition in conditions:
-        constant = _compared(name, condition)
-        if constant is None or kind is None:
-            continue
-        try:
-            value = literal(constant)
-        except ExprError:
-            continue
-        if value.is_valid and same_texts(value.type, kind):
-            return key_texts([pa.array([value.as_py()], kind)])[0]
-    return None
+def key_values(name: str, kind: pa.DataType | None, conditions: Sequence[Expression]) -> tuple[str, ...]:
+    """The texts of the only values a column can have under the conditions; none when they do not say."""
+    for condition in conditions if kind is not None else ():
+        texts = [_text(each, kind) for each in _compared(name, condition)]
+        if texts and None not in texts:
+            return tuple(dict.fromkeys(text for text in texts if text is not None))
+    return ()
 
 
-def _compared(name: str, condition: Expression) -> Constant | None:
-    if not isinstance(condition, Function) or condition.name != "equal":
+def _text(constant: Constant, kind: pa.DataType) -> str | None:
+    try:
+        value = literal(constant)
+    except ExprError:
         return None
-    one, other = condition.args
-    if isinstance(one, Constant):
-        one, other = other, one
-    return other if one == Field(name) and isinstance(other, Constant) else None
+    if not value.is_valid or not same_texts(value.type, kind):
+        return None
+    return key_texts([pa.array([value.as_py()], kind)])[0]
+
+
+def _compared(name: str, condition: Expression) -> list[Constant]:
+    """The constants one of which a column must equal, under this condition alone."""
+    if not isinstance(condition, Function) or condition.name not in ("equal", "in"):
+        return []
+    first, *others = condition.args
+    if condition.name == "equal" and isinstance(first, Constant):
+        first, others = others[0], [first]
+    constants = [each for each in others if isinstance(each, Constant)]
+    return constants if first == Field(name) and len(constants) == len(others) else []
 
 
 def same_texts(one: pa.DataType, other: pa.DataType) -> bool:

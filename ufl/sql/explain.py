@@ -39,17 +39,23 @@ def described(compiled: Compiled) -> str:
 
 
 def _asked(plan: Plan) -> str:
-    keys = {
-        (str(graph.settings.get("ns")), str(graph.settings["rid"]))
-        for graph in plan.opgraphs
-        if "rid" in graph.settings
-    }
-    if len(keys) == 1 and all("rid" in graph.settings for graph in plan.opgraphs):
-        namespace, key = keys.pop()
-        return f"one node, the owner of key {key!r} of {namespace}"
-    if all(graph.settings.get("at") == "asker" for graph in plan.opgraphs):
+    keys: dict[tuple[str, str], None] = {}
+    asker = False
+    for graph in plan.opgraphs:
+        asker = asker or graph.settings.get("at") == "asker"
+        rid, namespace = graph.settings.get("rid"), str(graph.settings.get("ns"))
+        if rid is None and graph.settings.get("at") != "asker":
+            return "every node"
+        items = rid.items if isinstance(rid, Array) else () if rid is None else (rid,)
+        keys.update(dict.fromkeys((namespace, str(each)) for each in items))
+    if not keys:
         return "only the node that gets the query has something to do"
-    return "every node"
+    if len(keys) == 1 and not asker:
+        ((namespace, key),) = keys
+        return f"one node, the owner of key {key!r} of {namespace}"
+    listed = ", ".join(repr(key) for _, key in keys)
+    itself = " and the node that gets the query" if asker else ""
+    return f"few nodes, the owners of keys {listed} of {next(iter(keys))[0]}{itself}"
 
 
 def _tree(plan: Plan) -> Iterator[str]:
@@ -61,7 +67,8 @@ def _tree(plan: Plan) -> Iterator[str]:
             graph = graphs[name]
             where = "at the node that was asked" if graph.settings.get("at") == "asker" else "on every node"
             if "rid" in graph.settings:
-                where = "at the owner of the key"
+                several = isinstance(graph.settings["rid"], Array)
+                where = "at the owners of the keys" if several else "at the owner of the key"
             yield f"  {name}, {where}"
             yield from _operators(graph)
 

@@ -24,8 +24,8 @@ from query.plan import (
 )
 from ufl.sql.errors import Refused
 
-#: Where a fragment runs: on every node, on the one that was asked, or on the owner of a key ("owner" and its target).
-EVERYWHERE, ASKER, OWNER = "everywhere", "asker", "owner"
+#: Where a fragment runs: on every node, on the one that was asked, on the owner of a key, or on those of a few.
+EVERYWHERE, ASKER, OWNER, FEW = "everywhere", "asker", "owner", "few"
 
 
 @dataclass(slots=True)
@@ -39,16 +39,16 @@ class Fragment:
     columns: list[str] | None
     #: Columns by which rows are spread over the nodes: equal values lie on one node. Several ways may hold.
     hashed: list[tuple[str, ...]] = field(default_factory=list)
-    #: For a fragment at the owner of one key: the namespace and the key's text.
-    target: tuple[str, str] | None = None
+    #: For a fragment at the owners of keys: the namespace and the keys' texts.
+    target: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def single(self) -> bool:
         """Whether all rows are on one node, so that nothing need travel to meet."""
-        return self.place != EVERYWHERE
+        return self.place not in (EVERYWHERE, FEW)
 
     @property
-    def site(self) -> tuple[str, tuple[str, str] | None]:
+    def site(self) -> tuple[str, tuple[str, tuple[str, ...]] | None]:
         return self.place, self.target
 
 
@@ -143,7 +143,8 @@ class Builder:
         """The fragment has its sinks: it is an opgraph."""
         settings: dict[str, Setting] = {"at": "asker"} if fragment.place == ASKER else {}
         if fragment.target is not None:
-            settings = {"ns": fragment.target[0], "rid": fragment.target[1]}
+            namespace, keys = fragment.target
+            settings = {"ns": namespace, "rid": keys[0] if len(keys) == 1 else Array(keys)}
         if len(fragment.operators) > OPERATORS_MAX or len(self._opgraphs) >= OPGRAPHS_MAX:
             raise Refused("the query needs more operators than a plan may have")
         self._opgraphs.append(Opgraph(self.name("part"), settings, tuple(fragment.operators)))
@@ -216,7 +217,10 @@ class Builder:
         return fragment
 
     def rehash(self, fragment: Fragment, keys: Sequence[Expression], drop_nulls: bool = False) -> Fragment:
-        """Rows of equal keys come together on one node; those without a key may be left out."""
+        """Rows of equal keys come together on one node; those without a key may be left out. Rows of a few nodes
+        come to the asker: nobody else need hear of the query."""
+        if fragment.place == FEW:
+            return self._to_asker(fragment)
         columns = fragment.columns
         namespace = self.namespace("meet")
         self.put(fragment, namespace, keys, drop_nulls)
@@ -229,6 +233,8 @@ class Builder:
     def climb(self, fragment: Fragment, **settings: Setting) -> Fragment:
         """Partial states of all nodes, combined on their way to the node that was asked; those of each node as they
         are where they outgrow the tree, as the values of an exact count_distinct may."""
+        if fragment.place == FEW:
+            return self._to_asker(fragment)
         channel = self.name("states")
         self.add(fragment, "climb", "put", "Tree", channel=channel, **settings)
         self.close(fragment)

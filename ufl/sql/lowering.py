@@ -14,13 +14,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
+from query.engine.aim import KEYS_MAX
 from query.operators.put.placement import KEY_SEPARATOR
 from query.plan import Array, Constant, Expression, Field, Setting, fields_of
 from ufl.sql import groups, joins, recursion, setops
-from ufl.sql.aiming import key_text
-from ufl.sql.fragments import ASKER, EVERYWHERE, OWNER, Builder, Fragment
+from ufl.sql.aiming import key_values
+from ufl.sql.fragments import ASKER, EVERYWHERE, FEW, OWNER, Builder, Fragment
 from ufl.sql.relations import (
     Aggregate,
     Distinct,
@@ -38,6 +41,7 @@ from ufl.sql.relations import (
     Single,
     Values,
     conjuncts,
+    is_chain,
     replaced,
 )
 
@@ -53,8 +57,11 @@ class Lowering:
         self.found: list[tuple[Found, Fragment]] = []
         #: Whether parts about one key run at its owner alone.
         self.aims = True
+        #: Whether they may also run at a few owners: where nothing else has to meet them.
+        self.aims_few = False
 
     def root(self, relation: Relation) -> None:
+        self.aims_few = is_chain(relation)
         fragment = self.lower(relation, relation.names)
         self.builder.add(fragment, "answer", "result", "NetSend", table="result")
         self.builder.close(fragment)
@@ -180,18 +187,22 @@ class Lowering:
         return self.builder.project(fragment, outputs or {"": Constant("true", "bool")})
 
     def _aim(self, fragment: Fragment, table: Project, scan: Scan, condition: Expression) -> None:
-        """A condition that says the whole partitioning key of a published table concerns one node."""
+        """A condition that says the whole partitioning key of a published table concerns one node, or a few."""
         if scan.places != ("published",) or not scan.keys or not self.aims:
             return
         kinds = {column.label: column.kind for column in table.shape}
-        texts = [key_text(name, kinds.get(name), conjuncts(condition)) for name in scan.keys]
-        known = [text for text in texts if text is not None]
-        if len(known) == len(texts):
-            fragment.place, fragment.target = OWNER, (scan.table, KEY_SEPARATOR.join(known))
-            by = ", ".join(scan.keys)
-            self.builder.note(
-                f"{scan.table}: the condition says its key ({by}), so only the key's owner reads it"
-            )
+        parts = [key_values(name, kinds.get(name), conjuncts(condition)) for name in scan.keys]
+        count = math.prod(map(len, parts))
+        if not 1 <= count <= (KEYS_MAX if self.aims_few else 1):
+            return
+        keys = tuple(KEY_SEPARATOR.join(each) for each in itertools.product(*parts))
+        fragment.place, fragment.target = OWNER if count == 1 else FEW, (scan.table, keys)
+        whose = (
+            "only the key's owner reads it"
+            if count == 1
+            else f"only the owners of its {count} values read it"
+        )
+        self.builder.note(f"{scan.table}: the condition says its key ({', '.join(scan.keys)}), so {whose}")
 
     def _ordered(self, relation: Ordered, needed: Sequence[str]) -> Fragment:
         builder = self.builder

@@ -266,6 +266,16 @@ def sources_of(relation: Relation) -> Sequence[Relation]:
     return ()
 
 
+def is_chain(relation: Relation) -> bool:
+    """Whether a query is about one table, without joins and operations on whole queries."""
+    while not isinstance(relation, Scan):
+        below = sources_of(relation)
+        if len(below) != 1 or isinstance(relation, Single):
+            return False
+        relation = below[0]
+    return True
+
+
 def walk(relation: Relation) -> Iterator[Relation]:
     """The relation and everything below it."""
     frontier = [relation]
