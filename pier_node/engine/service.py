@@ -16,6 +16,7 @@ from pier_node.engine.asking import Asked
 from pier_node.engine.compilers import LANGUAGES, Language, Question, Text, compiled, described, explained
 from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
+from pier_node.engine.owners import with_owners
 from pier_node.engine.publication import Publishing
 from pier_node.engine.result_log import ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
@@ -104,7 +105,21 @@ class QueryService:
         self._read(request, allowed, then)
 
     def explain(self, request: QueryRequest, done: Reply[str]) -> None:
-        self._read(request, explained, done)
+        """As text; where it is about keys, with the nodes that own them now."""
+
+        def made(language: Language, text: Text) -> tuple[str, Plan] | Failure:
+            shown, question = explained(language, text), compiled(language, text)
+            if isinstance(shown, Failure):
+                return shown
+            return question if isinstance(question, Failure) else (shown, question.plan)
+
+        def then(result: tuple[str, Plan] | Failure) -> None:
+            if isinstance(result, Failure):
+                done(result)
+            else:
+                with_owners(self._engine.overlay.router, *result, done)
+
+        self._read(request, made, then)
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         self._read(request, described, done)

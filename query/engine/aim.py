@@ -20,13 +20,19 @@ from query.plan import Array, Constant, Opgraph
 KEYS_MAX = 64
 
 
-def targets_of(opgraph: Opgraph) -> tuple[int, ...]:
-    """The keys whose owners alone run an opgraph: settings `ns` and `rid` (Appendix A); none is every node."""
+def keys_of(opgraph: Opgraph) -> list[tuple[str, str]]:
+    """Namespace and text of the keys whose owners alone run an opgraph: settings `ns` and `rid` (Appendix A); none is
+    every node."""
     namespace, rid = opgraph.settings.get("ns"), opgraph.settings.get("rid")
     texts: Sequence[object] = rid.items if isinstance(rid, Array) else () if rid is None else (rid,)
     plain = [each.text if isinstance(each, Constant) else each for each in texts]
     space = namespace if isinstance(namespace, str) else ""
-    return tuple(routing_id(space, each) for each in plain if isinstance(each, str))
+    return [(space, each) for each in plain if isinstance(each, str)]
+
+
+def targets_of(opgraph: Opgraph) -> tuple[int, ...]:
+    """The same as points of the ring."""
+    return tuple(routing_id(namespace, key) for namespace, key in keys_of(opgraph))
 
 
 def arcs_of(spec: QuerySpec, own_point: Arc) -> tuple[Arc, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from overlay.ring import routing_id
 from pier_node.engine.publication import Publishing
 from pier_node.engine.service import QueryService
 from pier_node.protocol.messages import Account
@@ -214,6 +215,19 @@ def test_explain_is_a_query_too(node: Node) -> None:
     assert failure is not None
     assert failure.position is not None
     assert failure.position.column == 16
+
+
+def test_explain_says_which_nodes_own_the_keys(cluster: Cluster, node: Node) -> None:
+    node.publish("t", {"k": list(range(50)), "v": ["a"] * 50}, "k")
+    texts: list[Any] = []
+    node.service.explain(QueryRequest("SELECT v FROM t WHERE k IN (3, 7, 9)", "sql"), texts.append)
+    cluster.world.run_for(5.0)
+    first, *lines = texts[0].splitlines()[:4]
+    assert first == "-- asked: few nodes, the owners of keys '3', '7', '9' of t"
+    for key, line in zip((3, 7, 9), lines, strict=True):
+        point = routing_id("t", str(key))
+        owner = next(each for each in cluster.nodes if each.overlay.router.owns(point)).overlay.router.me
+        assert line == f"-- key '{key}' of t: node {owner.id.hex()[:12]} at {owner.address}"
 
 
 def test_parameters(node: Node) -> None:
