@@ -22,6 +22,7 @@ import trio
 
 from pier_node.client.errors import ConnectFailed, ConnectionLost
 from pier_node.client.requests import WINDOW_BYTES, Answer, Call, Feed, Request
+from pier_node.config.addresses import join_address
 from pier_node.protocol import client as protocol
 from pier_node.protocol import messages as m
 from pier_node.protocol.arrow import read_schema
@@ -58,7 +59,7 @@ async def connect(
     stream = await _open_stream(host, port, tls, server_name, timeout_s)
     try:
         async with trio.open_nursery() as nursery:
-            conn = Connection(stream, f"{host}:{port}", token, agent)
+            conn = Connection(stream, join_address(host, port), token, agent)
             nursery.start_soon(conn._read)
             nursery.start_soon(conn._write)
             nursery.start_soon(conn._watch)

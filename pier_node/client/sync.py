@@ -160,6 +160,11 @@ class Connection:
         self._portal = portal
         self._conn = conn
 
+    @property
+    def peer(self) -> str:
+        """The node's address, as it was given."""
+        return self._conn.peer
+
     def query(
         self,
         text: str,

@@ -76,7 +76,8 @@ class QueryService:
         self._rng = runtime.rng("query-service")
         self._asked: dict[str, Asked] = {}
         self._dictionary = Dictionary(runtime, engine.catalog)
-        self.staging = Staging(runtime, engine.overlay.publisher, staged_bytes_max)
+        overlay = engine.overlay
+        self.staging = Staging(runtime, overlay.publisher, overlay.router.me.id, staged_bytes_max)
         self.logs = ResultLogs(runtime, self.query)
         self._figures = QueryFigures()
 

@@ -6,9 +6,9 @@
     settle(abort)                  all rows of the load are let go
     settle(withdraw, clear)        rows that a load published are taken back; those of all other loads
 
-A task that was tried twice staged its rows twice under two names; only the one that settling names counts. The objects
-of a load are named by load, key and number within the key. So a repeatable load (a batch of a stream that is played
-again) must put equal rows into equal objects: they are ordered by their content first.
+A task that was tried twice staged its rows twice under two names; only the one that settling names counts. Objects are
+named by load, node and number, so what several nodes publish of one load never meets; a load that is committed again
+(a batch of a stream that is played again) replaces what this node published of it before.
 
 Invariant: staged bytes of all loads together stay under the limit; what nobody settles within its lease is let go.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,8 +31,7 @@ from pier_node.engine.publication import LIFETIME_DEFAULT_S, dictionary_put, row
 from pier_node.protocol.messages import Stage
 from pier_node.service import Failure, FeedControl, Publication, PublicationResult, Reply, Settlement
 from query.batch import Batch
-from query.batch.hashing import hash_columns
-from query.operators.put.placement import key_column
+from query.batch.key_text import key_column
 from query.wire import encode
 from runtime.api import Runtime, Timer
 
@@ -43,6 +42,8 @@ LOADS_MAX = 1_024
 #: Rows of one key in one object, and the bytes beyond which an object is halved.
 OBJECT_ROWS = 1_024
 OBJECT_BYTES = 256 << 10
+#: Of the node's id, in the names of objects.
+NODE_MARK_CHARS = 12
 #: Objects published at a time; between, the node does other things.
 CHUNK_OBJECTS = 512
 
@@ -71,14 +72,19 @@ class StagingStatistics:
 class Staging:
     """All loads that wait at this node."""
 
-    def __init__(self, runtime: Runtime, publisher: Publisher, bytes_max: int = STAGED_BYTES_MAX) -> None:
+    def __init__(
+        self, runtime: Runtime, publisher: Publisher, node_id: bytes, bytes_max: int = STAGED_BYTES_MAX
+    ) -> None:
         self.bytes = 0
+        self._node = node_id.hex()[:NODE_MARK_CHARS]
         self._runtime = runtime
         self._publisher = publisher
         self._bytes_max = bytes_max
         self._loads: dict[str, _Load] = {}
         #: What a commit gave, for a client that lost its connection and asks again.
         self._settled: OrderedDict[tuple[str, tuple[str, ...]], PublicationResult] = OrderedDict()
+        #: What this node published of each load, as long as it keeps it alive.
+        self._published: dict[str, list[Name]] = {}
         self._committed = self._aborted = self._expired = self._refused = 0
 
     def feed(self, publication: Publication, stage: Stage, control: FeedControl) -> StagedTask:
@@ -154,12 +160,15 @@ class Staging:
 
     def _withdraw(self, settlement: Settlement) -> int:
         """Takes published objects back: those of the load, or all others of its table."""
-        mine, own = load_mark(settlement.load), settlement.verdict == "withdraw"
-        names = [
-            name
-            for name in self._publisher.names()
-            if name.namespace == settlement.table and name.suffix.startswith(mine) == own
-        ]
+        if settlement.verdict == "withdraw":
+            names = self._published.pop(settlement.load, [])
+        else:
+            kept = set(self._published.get(settlement.load, ()))
+            names = [
+                name
+                for name in self._publisher.names()
+                if name.namespace == settlement.table and name not in kept
+            ]
         self._publisher.withdraw(names)
         return len(names)
 
@@ -176,8 +185,11 @@ class Staging:
         load.committing = True
         batches = [batch for name in settlement.tasks for batch in load.tasks[name]]
 
-        def ended(result: PublicationResult | Failure) -> None:
+        def ended(result: PublicationResult | Failure, names: list[Name]) -> None:
             self._forget(load)
+            before = set(self._published.get(settlement.load, ()))
+            self._publisher.withdraw(list(before.difference(names)))
+            self._published[settlement.load] = names
             if isinstance(result, PublicationResult):
                 self._committed += 1
                 self._settled[key] = result
@@ -185,7 +197,8 @@ class Staging:
                     self._settled.popitem(last=False)
             done(result)
 
-        _Commit(self._runtime, self._publisher, load.publication, load.stage, ended).start(batches)
+        mark = f"{load_mark(settlement.load)}{self._node}-"
+        _Commit(self._runtime, self._publisher, load, mark, ended).start(batches)
 
 
 class StagedTask:
@@ -252,16 +265,18 @@ class _Commit:
         self,
         runtime: Runtime,
         publisher: Publisher,
-        publication: Publication,
-        stage: Stage,
-        done: Reply[PublicationResult],
+        load: _Load,
+        mark: str,
+        done: Callable[[PublicationResult | Failure, list[Name]], None],
     ) -> None:
+        """`mark` is how the suffixes of its objects begin; `done` also gets their names."""
         self._runtime = runtime
         self._publisher = publisher
-        self._publication = publication
-        self._stage = stage
+        self._publication = load.publication
+        self._copies = load.stage.copies
+        self._mark = mark
         self._done = done
-        self._lifetime_s = publication.lifetime_s or LIFETIME_DEFAULT_S
+        self._lifetime_s = load.publication.lifetime_s or LIFETIME_DEFAULT_S
         self._rows = self._objects = self._refused = 0
         self._dropped: dict[str, int] = {}
 
@@ -269,7 +284,7 @@ class _Commit:
         full = [batch for batch in batches if batch.num_rows]
         self._rows = sum(batch.num_rows for batch in full)
         if not full:
-            self._done(PublicationResult(0, 0))
+            self._done(PublicationResult(0, 0), [])
             return
         table, keys = self._publication.table, self._publication.keys
         schemas = {batch.schema: batch for batch in full}
@@ -281,7 +296,7 @@ class _Commit:
 
         def made(result: list[tuple[PutObject, int]] | Exception) -> None:
             if isinstance(result, Exception):
-                self._done(Failure("internal", f"rows could not be made into objects: {result}"))
+                self._done(Failure("internal", f"rows could not be made into objects: {result}"), [])
             else:
                 self._next(result, 0)
 
@@ -290,19 +305,16 @@ class _Commit:
     def _puts(self, batches: list[Batch]) -> Iterable[tuple[PutObject, int]]:
         """Objects with the number of their rows. Runs beside the loop: it touches nothing that others do."""
         for form, same in enumerate(_by_schema(batches)):
-            for key, number, rows in objects_of(same, self._publication.keys, self._stage.repeatable):
-                suffix = f"{load_mark(self._stage.load)}{form}.{number}"
-                name = Name(self._publication.table, key, suffix)
-                yield (
-                    PutObject(name, encode(rows, True), self._lifetime_s, copies=self._stage.copies),
-                    rows.num_rows,
-                )
+            for key, number, rows in objects_of(same, self._publication.keys):
+                name = Name(self._publication.table, key, f"{self._mark}{form}.{number}")
+                put = PutObject(name, encode(rows, True), self._lifetime_s, copies=self._copies)
+                yield put, rows.num_rows
 
     def _next(self, made: list[tuple[PutObject, int]], start: int) -> None:
         chunk = made[start : start + CHUNK_OBJECTS]
         if not chunk:
             result = PublicationResult(self._rows, self._objects, self._refused, dict(self._dropped))
-            self._done(result)
+            self._done(result, [put.name for put, _ in made])
             return
 
         def stored(codes: list[Code]) -> None:
@@ -330,15 +342,12 @@ def _by_schema(batches: list[Batch]) -> list[Batch]:
     return [Batch(batches[0].table, pa.concat_batches(datas)) for datas in same.values()]
 
 
-def objects_of(rows: Batch, keys: tuple[str, ...], repeatable: bool) -> Iterable[tuple[str, str, Batch]]:
+def objects_of(rows: Batch, keys: tuple[str, ...]) -> Iterable[tuple[str, str, Batch]]:
     """Rows by key, cut into objects: the key, the object's number within it, its rows."""
     encoded = key_column([rows.column(name) for name in keys]).dictionary_encode()
     names = encoded.dictionary.to_pylist()
     numbers = np.asarray(encoded.indices)
-    if repeatable:
-        order = np.lexsort((hash_columns(rows.data.columns), numbers))
-    else:
-        order = np.argsort(numbers, kind="stable")
+    order = np.argsort(numbers, kind="stable")
     ordered = Batch(rows.table, rows.data.take(pa.array(order)), rows.schema_id)
     present, starts = np.unique(numbers[order], return_index=True)
     ends = [*starts[1:].tolist(), len(order)]

@@ -134,15 +134,13 @@ class Slice(Part, frozen=True):
 
 class Stage(Part, frozen=True):
     """Rows of a publication are held back until their load is settled. A task is one attempt at one part of the load;
-    settling names the tasks that count. What nobody settles within the lease is let go.
-
-    A repeatable load is named by its rows' origin: given again, it replaces itself."""
+    settling names the tasks that count. What nobody settles within the lease is let go. A load that is committed
+    again replaces itself."""
 
     load: Name
     task: Name
     lease_s: Seconds
     copies: Annotated[int, Meta(ge=0, le=16)] = 0
-    repeatable: bool = False
 
 
 # ---- both ways ---------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from query.batch.key_text import key_texts
 from query.expr import ExprError, literal
-from query.operators.put.placement import key_texts
 from query.plan import Constant, Expression, Field, Function
 
 

@@ -18,8 +18,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from query.batch.key_text import KEY_SEPARATOR
 from query.engine.aim import KEYS_MAX
-from query.operators.put.placement import KEY_SEPARATOR
 from query.plan import Array, Constant, Expression, Field, Setting, fields_of
 from ufl.sql import groups, joins, recursion, setops
 from ufl.sql.aiming import key_values

@@ -11,26 +11,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from query.batch import Batch
 from query.batch.hashing import hash_columns
+from query.batch.key_text import key_column
 from query.expr.columns import nulls
-
-#: Between the texts of several key columns: no text of a key holds it.
-KEY_SEPARATOR = "\x1f"
-
-
-def key_texts(columns: list[pa.Array]) -> list[str]:
-    """The partitioning key of each row; NULL is the empty text."""
-    texts: list[str] = key_column(columns).to_pylist()
-    return texts
-
-
-def key_column(columns: list[pa.Array]) -> pa.Array:
-    """The partitioning keys as a column."""
-    texts = [column.cast(pa.string()).fill_null("") for column in columns]
-    return texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, KEY_SEPARATOR)
 
 
 def by_group(batch: Batch, keys: list[pa.Array], groups: int, meet: str) -> Iterator[tuple[str, Batch]]:

@@ -16,11 +16,11 @@ from overlay.dht.operations import GetObject, Got, GotObject
 from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
 from query.batch import Batch
+from query.batch.key_text import key_texts
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
-from query.operators.put.placement import key_texts
 from query.wire import SchemaReceiver, WireError, decode
 
 
