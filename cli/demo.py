@@ -1,125 +1,266 @@
-"""`pier demo`: two nodes on loopback, the ring they form, objects that cross it, a question to all of them.
+"""`pier demo`: what PIER is for, in two minutes on one machine.
 
-Everything happens in a temporary directory and is gone afterwards, whatever happens in between.
+Eight nodes follow the logs of eight hosts with eight kinds of firewall. The busiest sources over all hosts are counted
+live; Spark feeds a table of known strangers and a day of old logs meanwhile; the two are joined; a node is killed, and
+the accounts say so; a summary goes back through Spark; a report stays. Everything else is gone afterwards, whatever
+happens in between.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cli.failure import CommandFailed
 from cli.options import add_command, positive
 
 if TYPE_CHECKING:
+    from cli.demo_report import Findings
+    from cli.demo_spark import SparkJob
+    from cli.demo_traffic import World
     from pier_node.client import Connection
+    from pier_node.protocol.messages import Account
+
+EPOCH_S = 3
+TOP = f"""SELECT src, count(*) AS n, max(ts) AS last FROM fw WHERE action IN ('drop', 'reject') GROUP BY src
+    ORDER BY n DESC, src LIMIT 10 EVERY '{EPOCH_S} seconds' RANGE '1 minute'"""
+JOINED = """SELECT fw.src, kind, score, count(*) AS n FROM fw JOIN reputation ON fw.src = reputation.src
+    WHERE action IN ('drop', 'reject') GROUP BY fw.src, kind, score ORDER BY n DESC, fw.src LIMIT 10"""
+BY_HOUR = """SELECT date_trunc('hour', ts) AS hour, count(*) AS events, count(DISTINCT src) AS sources FROM history
+    GROUP BY date_trunc('hour', ts)"""
+#: Remarks of an account that are shown.
+NOTES_SHOWN = 3
+#: How long the ring may take to notice a dead node, and tables to be there.
+PATIENCE_S = 60.0
 
 
 def add_parser(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "demo",
-        "Start a small cluster, show what it does, stop it again. Takes seconds.",
+        "Start eight nodes that follow firewall logs, ask them, kill one, and write a report. Takes about two minutes.",
         "pier demo",
     )
-    parser.add_argument("-n", dest="count", metavar="N", type=positive, default=2, help="nodes; default 2")
+    parser.add_argument("-n", dest="count", metavar="N", type=positive, default=8, help="nodes; default 8")
+    parser.add_argument(
+        "--epochs", metavar="N", type=positive, default=5, help="live answers shown; default 5"
+    )
+    parser.add_argument("--no-spark", action="store_true", help="publish the tables without Spark")
+    parser.add_argument("--keep", action="store_true", help="leave the nodes running and the files in place")
+    parser.add_argument(
+        "--report", metavar="FILE", type=Path, default=Path("pier-demo.html"), help="default pier-demo.html"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     import trio
 
+    from cli.demo_traffic import World
     from pier_node.cluster.directory import ClusterDir
 
-    with tempfile.TemporaryDirectory(prefix="pier-demo-") as folder:
-        trio.run(_demo, args.count, ClusterDir(Path(folder)))
+    if args.count < 3:
+        raise CommandFailed("the demo kills a node: it needs at least 3")
+    if args.keep:
+        folder = Path(tempfile.mkdtemp(prefix="pier-demo-"))
+        trio.run(_demo, args, World(folder, args.count), ClusterDir(folder / "nodes"))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="pier-demo-") as name:
+        trio.run(_demo, args, World(Path(name), args.count), ClusterDir(Path(name) / "nodes"))
     return 0
 
 
-async def _demo(count: int, directory: Any) -> None:
+async def _demo(args: argparse.Namespace, world: World, directory: Any) -> None:
+    import trio
+
+    from cli.demo_report import Findings, write_report
+
+    found, began_s = Findings(nodes=args.count), time.monotonic()
+    async with _nodes(args, world, directory) as spark, trio.open_nursery() as growing:
+        for number in range(world.hosts):
+            growing.start_soon(world.grow, number)
+        try:
+            await _show(args, directory, world, spark, found)
+        finally:
+            growing.cancel_scope.cancel()
+    write_report(args.report, found)
+    _say(f"\nReport: {args.report.resolve()}   ({time.monotonic() - began_s:.0f} s in all)")
+    if args.keep:
+        _say(f'The nodes run on. Ask them: pier sql --dir {directory.path} "SELECT …"')
+        _say(f"Stop them: pier cluster stop --dir {directory.path}; then delete {world.folder}")
+
+
+@asynccontextmanager
+async def _nodes(args: argparse.Namespace, world: World, directory: Any) -> AsyncIterator[SparkJob | None]:
+    """The cluster and the Spark job beside it; both end with the demo."""
+    import trio
+
+    from cli.demo_spark import spark_job
     from pier_node.cluster import processes
 
-    began_s = time.monotonic()
-    nodes = processes.prepare(directory, count)
-    _say(f"Starting {len(nodes)} node processes on this machine …")
+    step = _step(
+        f"Writing logs of {world.hosts} hosts, of {world.hosts} kinds of firewall, and a day of old ones"
+    )
+    await trio.to_thread.run_sync(world.make)
+    step()
+    step = _step(f"Starting {args.count} nodes, one a host")
+    nodes = processes.prepare(directory, args.count, [f"fw=firewall:{world.folder}/{{name}}.log"])
     started = processes.start_missing(nodes)
     try:
         await processes.wait_formed(directory, nodes, started)
-        _say(f"They found each other and form a ring ({time.monotonic() - began_s:.1f} s).")
-        await _show(directory)
+        step(", they form a ring")
+        async with spark_job(world, directory, wanted=not args.no_spark) as spark:
+            yield spark
     finally:
-        stopped, _ = await processes.stop(directory)
-        for process in started:
-            process.wait()
-        _say(f"\nStopped {stopped} nodes. Next: pier cluster start -n 8, then pier ring.")
+        if not args.keep:
+            with trio.CancelScope(shield=True):
+                stopped, _ = await processes.stop(directory)
+            for process in started:
+                process.wait()
+            _say(f"Stopped {stopped} nodes.")
 
 
-async def _show(directory: Any) -> None:
+async def _show(
+    args: argparse.Namespace, directory: Any, world: World, spark: SparkJob | None, found: Findings
+) -> None:
     from pier_node.cluster.processes import connect_to
 
     running = directory.running()
-    first, last = running[0], running[-1]
-    async with connect_to(directory, first) as here, connect_to(directory, last) as there:
-        await _show_ring(here, first.address)
-        await _show_objects(here, there, first.address, last.address)
-        await _show_query(here, there, last.address)
-    sys.stdout.flush()
+    async with connect_to(directory, running[0]) as conn:
+        _say("\nThe ten busiest sources of refused packets, all hosts together, counted live:")
+        await _live(conn, args.epochs, found)
+        if spark is None:
+            await _publish(conn, world)
+        else:
+            await spark.fed()
+        await _ask(conn, JOINED, "joined with the reputation table", found, "known")
+        victim = running[-1]
+        _say(f"\nKilling node {victim.node_id[:8]} …")
+        os.kill(victim.pid, signal.SIGKILL)
+        await _until_missed(conn, found, len(running))
+        if spark is None:
+            await _ask(
+                conn, f"{BY_HOUR} ORDER BY hour", "events by hour of the day before", found, "hours", shown=3
+            )
+        else:
+            found.hours = await spark.collected(" ".join(BY_HOUR.split()))
+    events = sum(row["events"] for row in found.hours)
+    _say(f"Summary of {events:,} old events by hour collected{'' if spark is None else ' through Spark'}.")
+    found.facts += [
+        f"{len(running)} nodes followed the logs of {len(running)} hosts with different firewalls;",
+        f"{events:,} old events and a table of known sources were fed {'by hand' if spark is None else 'by Spark'}.",
+    ]
 
 
-async def _show_ring(here: Connection, address: str) -> None:
+async def _live(conn: Connection, epochs: int, found: Findings) -> None:
+    """Some epochs of the continuous query, drawn over each other on a terminal."""
+    from cli.live import LiveTable
+    from pier_node.client import Piece
+    from pier_node.protocol.messages import Account
+
+    table, rows, seen = LiveTable(sys.stdout), [], 0
+    async with conn.query(TOP) as answer:
+        async for event in answer.events():
+            if isinstance(event, Piece):
+                table.write(event.batch, event.epoch)
+                rows += event.batch.to_pylist()
+            elif isinstance(event, Account) and event.epoch is not None:
+                if not sys.stdout.isatty() and seen not in (0, epochs - 1):
+                    table.flush()
+                    _say(f"  epoch {event.epoch}: {_words(event)}")
+                else:
+                    table.epoch(event)
+                found.sources, rows = rows or found.sources, []
+                seen += 1
+                if seen >= epochs:
+                    found.accounts.append(("the live count", event))
+                    return
+
+
+async def _ask(
+    conn: Connection, query: str, words: str, found: Findings, keep: str, shown: int | None = None
+) -> Account:
     from cli.output import print_rows
-    from cli.ring import node_row
 
-    near, whole = await here.ring(), await here.ring(whole=True)
-    known = {entry.id: entry for entry in near.nodes}
-    _say(f"\nThe ring as {address} sees it; every key has exactly one owner:")
-    rows = [node_row(entry, known.get(entry.id, entry), False) for entry in whole.nodes]
-    print_rows(rows, "table", ("id", "address", "role", "rtt_ms", "owns"))
-
-
-async def _show_objects(here: Connection, there: Connection, put_at: str, get_at: str) -> None:
-    _say(f"\nPutting five objects into the ring through {put_at}, getting them through {get_at}:")
-    words = ("hosts", "hold", "data", "nobody", "ships")
-    for word in words:
-        await here.put("demo", word, f"{word} was here".encode(), lifetime_s=60.0)
-    for word in words:
-        began_s = time.monotonic()
-        ((_, value),) = await there.get("demo", word)
-        print(f"  demo.{word:7} = {value.decode():18} {(time.monotonic() - began_s) * 1e3:5.1f} ms")
+    answer = conn.query(query)
+    rows = (await answer.table()).to_pylist()
+    assert answer.account is not None
+    setattr(found, keep, rows)
+    found.accounts.append((words, answer.account))
+    _say(f"\n{words[0].upper()}{words[1:]}; {_words(answer.account)}:")
+    for note in answer.account.notes[:NOTES_SHOWN]:
+        _say(f"  ({note})")
+    if rows:
+        print_rows(rows[:shown], "table", tuple(rows[0]))
+    sys.stdout.flush()
+    return answer.account
 
 
-async def _show_query(here: Connection, there: Connection, ask_at: str) -> None:
-    import pyarrow as pa
+async def _until_missed(conn: Connection, found: Findings, nodes: int) -> None:
+    """Asks until the ring has noticed; the account of every answer says how far it is."""
+    import trio
 
-    from cli.ask import account_json
-    from cli.output import writer
+    last = ""
+    with trio.fail_after(PATIENCE_S):
+        while True:
+            answer = conn.query("SELECT count(*) AS n FROM fw")
+            rows = (await answer.table()).to_pylist()
+            account = answer.account
+            assert account is not None
+            words = f"  {rows[0]['n'] if rows else 0:,} events; {_words(account)}"
+            if words.split(";")[1] != last:
+                last = words.split(";")[1]
+                _say(words)
+                found.accounts.append(("all events, after a node was killed", account))
+            if account.asked < nodes and account.failed + account.unreachable == 0:
+                return
+            await trio.sleep(0.2)
 
-    sources = [f"10.0.0.{number * number % 7}" for number in range(200)]
-    rows = pa.record_batch({"event": list(range(200)), "src": sources, "action": ["BLOCK", "ALLOW"] * 100})
-    done = await here.publish("fw", [rows], ["src"], lifetime_s=60.0)
-    _say(f"\nPublished {done.rows} firewall events; which sources were blocked? Asking {ask_at}:")
-    answer = there.query(_QUERY, "ufl")
-    table = writer("table")
-    async for batch in answer:
-        table.write(batch)
-    table.flush()
-    if answer.account is not None:
-        _say(f"Who answered: {account_json(answer.account)}")
+
+async def _publish(conn: Connection, world: World) -> None:
+    """The same tables without Spark, through one node; each row has a copy, so that a dead node takes nothing."""
+    import pyarrow.parquet as parquet
+
+    from pier_node.logs import Parser
+    from pier_node.protocol.messages import Stage
+
+    step = _step("Publishing the reputation table and a day of old logs")
+    parser = Parser("iptables", reference_us=int(time.time() * 1e6))
+    events = [parser.feed(path.read_bytes()) for path in sorted(world.old_logs.iterdir())]
+    known = parquet.read_table(world.reputation).to_batches()
+    for table, batches in (("reputation", known), ("history", events)):
+        feed = conn.feed(table, ["src"], 600.0, Stage(table, "0", PATIENCE_S, copies=1))
+        for batch in batches:
+            if batch is not None:
+                await feed.send(batch)
+        await feed.finish()
+        await conn.settle(table, table, "commit", ["0"])
+    step()
 
 
-#: Events are placed by their source, so each node counts its own sources to the end; the rows meet where we ask.
-_QUERY = """
-%opgraph(count) {
-    %operator(events)    { type = scan  implementation = DHT  ns = fw }
-    %operator(blocked)   { type = selection  sources[0] = events
-        %predicate(is_block) { type = atomic  leftexpression = $action  op = "="  rightexpression = "BLOCK"::string } }
-    %operator(by_source) { type = groupby  sources[0] = blocked  keys[src] = $src  aggregates[hits] = count() }
-    %operator(answer)    { type = result  sources[0] = by_source }
-}
-"""
+def _words(account: Account) -> str:
+    missing = account.failed + account.unreachable
+    answered = account.answered + account.empty
+    return f"{answered} of {account.asked} nodes answered" + (f", {missing} missing" if missing else "")
+
+
+def _step(words: str) -> Any:
+    """Says what is being done; the returned function says how long it took."""
+    began_s = time.monotonic()
+    print(f"{words} … ", end="", flush=True)
+
+    def done(more: str = "") -> None:
+        _say(f"{time.monotonic() - began_s:.1f} s{more}")
+
+    return done
 
 
 def _say(text: str) -> None:

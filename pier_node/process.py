@@ -34,6 +34,7 @@ from pier_node.parts import NodeParts, build_node
 from pier_node.resolve import ResolveError, own_address, resolve_one
 from pier_node.security import Credentials, SecurityError, load_credentials
 from pier_node.service import NodeStatus
+from pier_node.sources.log_scan import compile_parsers
 from pier_node.sources.opening import NodeSources, SourceOpenError
 from pier_node.tls import TlsError
 from runtime.api import Stream
@@ -109,6 +110,8 @@ class NodeProcess:
             )
             with ExitStack() as cleanup:
                 self._open_sources(sources, parts, cleanup)
+                if sources.has_logs:
+                    runtime.compute(compile_parsers, self._compiled)
                 if at.door is not None:
                     self.client_address = self._listen(
                         runtime, "client.listen", at.door, parts.server.accept, self.credentials.tls
@@ -160,6 +163,10 @@ class NodeProcess:
                 self.journal.warning("a source is not there yet", source=warning)
         except SourceOpenError as error:
             raise StartError(f"node.sources: {error}") from None
+
+    def _compiled(self, result: Exception | None) -> None:
+        if result is not None:
+            self.journal.warning("logs are parsed without compiled scans", reason=result)
 
     def _listen(
         self,

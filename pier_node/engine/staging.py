@@ -19,6 +19,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,9 @@ OBJECT_BYTES = 256 << 10
 NODE_MARK_CHARS = 12
 #: Objects published at a time; between, the node does other things.
 CHUNK_OBJECTS = 512
+
+
+_Key: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -80,11 +84,12 @@ class Staging:
         self._runtime = runtime
         self._publisher = publisher
         self._bytes_max = bytes_max
-        self._loads: dict[str, _Load] = {}
+        #: By table and load: whoever may settle one table cannot touch another's loads.
+        self._loads: dict[_Key, _Load] = {}
         #: What a commit gave, for a client that lost its connection and asks again.
-        self._settled: OrderedDict[tuple[str, tuple[str, ...]], PublicationResult] = OrderedDict()
+        self._settled: OrderedDict[tuple[_Key, tuple[str, ...]], PublicationResult] = OrderedDict()
         #: What this node published of each load, as long as it keeps it alive.
-        self._published: dict[str, list[Name]] = {}
+        self._published: dict[_Key, list[Name]] = {}
         self._committed = self._aborted = self._expired = self._refused = 0
 
     def feed(self, publication: Publication, stage: Stage, control: FeedControl) -> StagedTask:
@@ -110,12 +115,12 @@ class Staging:
 
     def ended(self, publication: Publication, stage: Stage, batches: list[Batch], size_bytes: int) -> bool:
         """A task's rows are all here; whether its load takes them."""
-        load = self._loads.get(stage.load)
+        load = self._loads.get((publication.table, stage.load))
         if load is None:
             if len(self._loads) >= LOADS_MAX:
                 self._refused += 1
                 return False
-            load = self._loads[stage.load] = _Load(publication, stage)
+            load = self._loads[publication.table, stage.load] = _Load(publication, stage)
         load.tasks[stage.task] = batches
         load.bytes += size_bytes
         self._extend(load)
@@ -132,7 +137,7 @@ class Staging:
             self._forget(load)
 
     def _forget(self, load: _Load) -> None:
-        if self._loads.pop(load.stage.load, None) is not None:
+        if self._loads.pop((load.publication.table, load.stage.load), None) is not None:
             self.bytes -= load.bytes
         if load.timer is not None:
             load.timer.cancel()
@@ -140,7 +145,7 @@ class Staging:
     # -- decisions
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
-        load = self._loads.get(settlement.load)
+        load = self._loads.get((settlement.table, settlement.load))
         if settlement.verdict == "commit":
             self._commit(settlement, load, done)
         elif settlement.verdict == "check":
@@ -160,10 +165,11 @@ class Staging:
 
     def _withdraw(self, settlement: Settlement) -> int:
         """Takes published objects back: those of the load, or all others of its table."""
+        key = (settlement.table, settlement.load)
         if settlement.verdict == "withdraw":
-            names = self._published.pop(settlement.load, [])
+            names = self._published.pop(key, [])
         else:
-            kept = set(self._published.get(settlement.load, ()))
+            kept = set(self._published.get(key, ()))
             names = [
                 name
                 for name in self._publisher.names()
@@ -173,9 +179,9 @@ class Staging:
         return len(names)
 
     def _commit(self, settlement: Settlement, load: _Load | None, done: Reply[PublicationResult]) -> None:
-        key = (settlement.load, settlement.tasks)
-        if load is None and key in self._settled:
-            done(self._settled[key])
+        key = (settlement.table, settlement.load)
+        if load is None and (key, settlement.tasks) in self._settled:
+            done(self._settled[key, settlement.tasks])
             return
         missing = [name for name in settlement.tasks if load is None or name not in load.tasks]
         if load is None or missing or load.committing:
@@ -187,12 +193,12 @@ class Staging:
 
         def ended(result: PublicationResult | Failure, names: list[Name]) -> None:
             self._forget(load)
-            before = set(self._published.get(settlement.load, ()))
+            before = set(self._published.get(key, ()))
             self._publisher.withdraw(list(before.difference(names)))
-            self._published[settlement.load] = names
+            self._published[key] = names
             if isinstance(result, PublicationResult):
                 self._committed += 1
-                self._settled[key] = result
+                self._settled[key, settlement.tasks] = result
                 if len(self._settled) > LOADS_MAX:
                     self._settled.popitem(last=False)
             done(result)

@@ -1,6 +1,7 @@
 """Which scans run: the compiled ones when numba is there, else numpy's. Chosen once a parser.
 
-Both answer alike on any bytes; only the time differs.
+Both answer alike on any bytes; only the time differs. Compiling takes seconds on a machine that has not done it yet,
+which a node's loop does not have: `warm` scans with numpy until somebody has called `compile_scans` elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from pier_node.logs import scan_numpy
 from pier_node.logs.block import Block, Bytes, Mask, Positions, Spans
 
-ENGINES = ("auto", "numpy", "numba")
+ENGINES = ("auto", "numpy", "numba", "warm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,35 @@ def _from(name: str, module: Any) -> Engine:
     return Engine(name, module.pairs, module.gather, module.integers, module.find, module.plain_ipv4)
 
 
+#: The compiled scans, once they are compiled.
+_compiled: Engine | None = None
+
+
+def compile_scans(sample: Callable[[], object]) -> None:
+    """Lets a sample of work run, which compiles what it uses; from then on `warm` engines are compiled ones. Takes
+    seconds, so it is run beside a loop."""
+    global _compiled
+    sample()
+    found = engine_named("auto")
+    _compiled = found if found.name == "numba" else None
+
+
+def _warm() -> Engine:
+    plain = _from("numpy", scan_numpy)
+
+    def best(function: str) -> Callable[..., Any]:
+        def scan(*arguments: Any) -> Any:
+            return getattr(_compiled or plain, function)(*arguments)
+
+        return scan
+
+    return Engine("warm", best("pairs"), best("gather"), best("integers"), best("find"), best("plain_ipv4"))
+
+
 def engine_named(name: str = "auto") -> Engine:
     """`auto` falls back to numpy when numba is not installed; naming `numba` then is the caller's error."""
+    if name == "warm":
+        return _warm()
     if name not in ENGINES:
         raise ValueError(f"no scan engine {name!r}: it is one of {', '.join(ENGINES)}")
     if name != "numpy":
@@ -41,7 +69,7 @@ def engine_named(name: str = "auto") -> Engine:
             from pier_node.logs import scan_numba
         except ImportError:
             if name == "numba":
-                raise ValueError("the numba engine needs the extra `fast`: pip install pier[fast]") from None
+                raise ValueError("the numba engine needs numba: pip install numba") from None
         else:
             return _from("numba", scan_numba)
     return _from("numpy", scan_numpy)

@@ -1,6 +1,6 @@
 """The scans of `scan_numpy` as compiled loops: one pass over the bytes, no intermediate arrays.
 
-Used when numba is installed (extra `fast`). Importing this module compiles nothing; the first call of each
+Used when numba is installed. Importing this module compiles nothing; the first call of each
 function does, once a machine where numba can write its cache.
 """
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pier_node.logs import FIREWALL_SCHEMA, Parser, Unparsed, detect
+from pier_node.logs import FIREWALL_SCHEMA, Parser, Unparsed, detect, generate
 from pier_node.logs.detect import DETECT_BYTES
+from pier_node.logs.engine import compile_scans
 from pier_node.sources.rotation import DAMAGED, history, is_packed, open_log
 from pier_node.sources.sizes import lines_and_bytes
 from query.batch import Batch, from_arrow
@@ -37,7 +38,18 @@ class LogOptions:
     history: bool = False
 
     def parser(self, dialect: str, reference_us: int) -> Parser:
-        return Parser(dialect, reference_us=reference_us, host=self.host, tz=self.tz)
+        return Parser(dialect, reference_us=reference_us, host=self.host, tz=self.tz, engine="warm")
+
+
+def compile_parsers() -> None:
+    """Compiles what parsers of logs on this node will run; takes seconds, so it is run beside the loop."""
+
+    def sample() -> None:
+        for dialect in ("iptables", "fortinet", "filterlog"):
+            parser = Parser(dialect, reference_us=0)
+            parser.feed(generate(dialect, seed=1, start_us=0, count=50))
+
+    compile_scans(sample)
 
 
 class LogScans:

@@ -87,6 +87,10 @@ class NodeSources:
                     warnings.append(f"{spec}: there is no such file yet")
         return warnings
 
+    @property
+    def has_logs(self) -> bool:
+        return any(isinstance(source, FirewallLog) for source in self._sources.values())
+
     def services(self, files: Path | None) -> dict[str, Any]:
         """What scans of files and databases may read: the folder `files`, and what the sources name."""
         paths = [Path(spec.path) for spec in self._specs if spec.kind in _READERS]

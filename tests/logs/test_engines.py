@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -82,3 +85,23 @@ def test_a_whole_log_parses_alike(name: str) -> None:
         results.append((parser.feed(raw), parser.unparsed()))
     assert results[0][0].equals(results[1][0])
     assert results[0][1] == results[1][1]
+
+
+def test_a_node_scans_with_numpy_until_the_scans_are_compiled_beside_its_loop() -> None:
+    """In a process of its own: what is compiled stays compiled."""
+    program = """
+import sys
+from pier_node.logs import Parser, generate
+from pier_node.sources.log_scan import LogOptions, compile_parsers
+
+raw = generate("iptables", seed=3, start_us=0, count=200)
+before = LogOptions().parser("iptables", 0).feed(raw)
+assert "numba" not in sys.modules, "a loop would have waited for the compiler"
+compile_parsers()
+assert "pier_node.logs.scan_numba" in sys.modules
+from pier_node.logs import engine, scan_numba
+assert engine._compiled.pairs is scan_numba.pairs
+assert LogOptions().parser("iptables", 0).feed(raw) == before and before.num_rows == 200
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -118,6 +118,16 @@ def test_many_rows_of_one_key_become_several_objects() -> None:
     assert [number for _, number, _ in objects_of(wide, ("src",))] == ["0aa", "0ab", "0ba", "0bb"]
 
 
+def test_a_load_is_settled_by_its_own_table_only(node: Node) -> None:
+    stage(node, "0", ROWS)
+    results: list[Any] = []
+    node.service.settle(Settlement("L", "other", "commit", ("0",)), results.append)
+    assert isinstance(results[0], Failure)
+    settle(node, "commit", "0")
+    node.service.settle(Settlement("L", "other", "withdraw"), results.append)
+    assert results[1].objects == 0 and seen(node) == ALL
+
+
 def test_what_nobody_settles_is_let_go(node: Node) -> None:
     stage(node, "0", ROWS)
     node.cluster.world.run_for(61.0)
