@@ -25,7 +25,7 @@ from query.aggregation.session import Edges, Session, SessionSpec
 from runtime.api import Address
 from runtime.message import Codec
 from runtime.sim import SimHost, World, king
-from runtime.sim.links import Fifo
+from runtime.sim.links import CAPACITY_BPS, Fifo
 
 TOPIC = "aggregation"
 #: Between the arrival of the query and the first epoch.
@@ -77,9 +77,10 @@ class Outcome:
 class AggregationRing:
     """Some nodes that can aggregate."""
 
-    def __init__(self, nodes: int, seed: int, trace: bool = False) -> None:
+    def __init__(self, nodes: int, seed: int, link_bps: float = CAPACITY_BPS, trace: bool = False) -> None:
         codec = Codec((*OVERLAY_MESSAGES, *AGGREGATION_MESSAGES))
-        self.world = World(seed=seed, topology=_king(seed), codec=codec, links=Fifo(), trace=trace)
+        links = Fifo(link_bps, link_bps)
+        self.world = World(seed=seed, topology=_king(seed), codec=codec, links=links, trace=trace)
         self.hosts: list[SimHost] = []
         self.overlays: list[OverlayNode] = []
         self.services: list[Aggregations] = []
