@@ -108,6 +108,8 @@ def _row(report: Any) -> dict[str, Any]:
 async def _stop(args: argparse.Namespace, directory: Any) -> int:
     from pier_node.cluster import processes
 
+    if not directory.nodes():
+        raise CommandFailed(f"there is no cluster in {directory.path}")
     count, killed = await processes.stop(directory)
     print(f"stopped {count} nodes" + (f", {killed} of them by force" if killed else ""), file=sys.stderr)
     return 0

@@ -102,6 +102,11 @@ class BambooRouter:
     def owns(self, key: int) -> bool:
         return self.joined and self.core.view.arc().contains(key)
 
+    def delivers(self, key: int) -> bool:
+        """Whether a message for key that reached this node now would end here: it may own a key and still have to
+        wait until its neighbours have confirmed that."""
+        return self._ownership.ready(key) and self.core.view.next_hop(key) is None
+
     def arc(self) -> Arc:
         return self.core.view.arc()
 

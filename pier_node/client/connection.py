@@ -12,6 +12,7 @@ own tests use. A cancelled caller never leaves half a frame on the wire, because
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -101,7 +102,8 @@ def _reason(error: BaseException) -> str:
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         elif isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
+            # The library's own wording repeats the address; a resolver's errors have negative numbers.
+            return os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror
         else:
             cause = cause.__cause__
     return str(error)

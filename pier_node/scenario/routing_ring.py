@@ -134,7 +134,8 @@ class RoutingRing:
 
     def bury_dead(self) -> None:
         for index in list(self.routers):
-            if not self.world.hosts[index].alive:
+            # One burial may bring others about.
+            if index in self.routers and not self.world.hosts[index].alive:
                 self._bury(from_wire(self.routers[index].me.id))
 
     def _changed(self) -> None:
@@ -163,6 +164,21 @@ class RoutingRing:
             if host.alive:
                 return self.routers[host.index]
             self._bury(identifier)
+
+    def near(self, key: int, per_side: int) -> list[BambooRouter]:
+        """The live members next to key, so many on each side of it, or everybody if there are fewer."""
+        members = self.members
+        at = bisect_right(members, key)
+        found: dict[int, BambooRouter] = {}
+        for places in (range(at, at + len(members)), range(at - 1, at - 1 - len(members), -1)):
+            enough = len(found) + per_side
+            for place in places:
+                identifier = members[place % len(members)]
+                if self._place[identifier].alive:
+                    found[identifier] = self.router_of(identifier)
+                if len(found) == enough:
+                    break
+        return list(found.values())
 
     def router_of(self, identifier: int) -> BambooRouter:
         return self.routers[self._place[identifier].index]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from overlay.bamboo import BambooConfig
+from pier_node.scenario.deliverers import Deliverers
 from pier_node.scenario.form import Form, NotNegative, Positive
 from pier_node.scenario.routing_ring import ROUTING_MESSAGES, RoutingRing, Tally
 from pier_node.scenario.workload import Workload, register_workload
@@ -43,6 +44,7 @@ class Routing(Workload[RoutingForm]):
             leaf_per_side=form.leaf_per_side, proximity=form.proximity, maintenance=form.maintenance
         )
         self.ring = RoutingRing(world, config)
+        self._deliverers = Deliverers(world, self.ring)
         self._rng = world.rng("routing load")
         self._running = False
         self._waiting: list[SimHost] = []
@@ -79,6 +81,7 @@ class Routing(Workload[RoutingForm]):
     def _look(self, _: None) -> None:
         if self._running:
             self.ring.look()
+            self._deliverers.sample()
             wait_s = self._rng.expovariate(self.form_values.lookups_per_s)
             self.world.call_at(self.world.now + wait_s, self._look, None)
 
@@ -115,6 +118,7 @@ class Routing(Workload[RoutingForm]):
             "delivered": delivered,
             "delivered_right_share": round(tally.delivered_right / delivered, 6) if delivered else 0.0,
             "delivered_twice": tally.delivered_twice,
+            "deliverers_of_a_key": self._deliverers.figures(),
             "hops": tally.hops.figures(),
             "bytes_per_node_s": round(self._traffic_bytes / node_s, 1),
             "wrong_leaf_sets_begun": self._wrong_leaf_sets_begun,

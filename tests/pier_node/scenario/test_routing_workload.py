@@ -12,7 +12,7 @@ from pier_node.scenario import Result, load_scenario, run_scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios" / "overlay"
 #: Minutes to hours of CPU on a small machine, or gigabytes: for `pier sim` by hand.
-LARGE = {"joins-10000.toml", "static-100000.toml", "stretch-1000-no-proximity.toml"}
+LARGE = {"joins-10000.toml", "static-100000.toml"}
 
 
 def run(name: str, nodes: int, duration_s: float, arrival_s: float = 5.0, **workload: Any) -> Result:
@@ -37,6 +37,8 @@ def test_churn(session: str) -> None:
     assert failures(result) == []
     assert result.faults["churn_ended"] > 5
     assert result.figures["lookups"] > 100
+    assert result.figures["deliverers_of_a_key"]["sampled"] > 100
+    assert result.figures["deliverers_of_a_key"]["contested_share"] < 0.01
 
 
 def test_proximity_gains() -> None:
@@ -58,6 +60,17 @@ def test_half_killed() -> None:
     result = run("half-killed.toml", 80, 300.0)
     assert failures(result) == []
     assert result.figures["members"] == 40
+
+
+def test_keys_of_a_ring_cut_in_two_have_two_deliverers() -> None:
+    """The measure of consistency sees what it is for."""
+    scenario, _ = load_scenario(SCENARIOS / "partition-hour.toml")
+    (partition,) = scenario.faults
+    cut = msgspec.structs.replace(partition, at_s=20.0, until_s=120.0)
+    load = {**scenario.workload, "lookups_per_s": 5.0}
+    changed = msgspec.structs.replace(scenario, nodes=12, duration_s=120.0, faults=(cut,), workload=load)
+    figures = run_scenario(changed, 3).figures
+    assert figures["deliverers_of_a_key"]["contested_share"] > 0.5
 
 
 def test_static() -> None:
