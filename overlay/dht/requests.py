@@ -33,6 +33,11 @@ PAUSE_FIRST_S = 0.05
 PAUSE_MAX_S = 2.0
 #: How long the late reply of a silent owner is still recognised.
 LATE_S = 10.0
+#: A patient operation, meant for one address and perhaps one of many large ones, can be done by nobody else. While the
+#: transport is at work on it, asking again would only add to what holds it up; so the reply is waited for once it
+#: has arrived, and this long. The transport's word that it did not arrive counts, after so many tries.
+PATIENT_REPLY_S = 30.0
+PATIENT_ATTEMPTS_MAX = 3
 #: What one item costs on the wire beside its value and names.
 ITEM_BYTES = 48
 
@@ -40,7 +45,18 @@ ITEM_BYTES = 48
 class Entry:
     """One object's operation under way."""
 
-    __slots__ = ("aged_at", "anyhow", "attempts", "attempts_max", "done", "id", "item", "size", "to")
+    __slots__ = (
+        "aged_at",
+        "anyhow",
+        "attempts",
+        "attempts_max",
+        "done",
+        "id",
+        "item",
+        "patient",
+        "size",
+        "to",
+    )
 
     def __init__(
         self,
@@ -51,6 +67,7 @@ class Entry:
         to: Address | None = None,
         anyhow: bool = True,
         attempts_max: int = ATTEMPTS_MAX,
+        patient: bool = False,
     ) -> None:
         self.id = int.from_bytes(item.id, "big")
         self.item = item
@@ -61,7 +78,8 @@ class Entry:
         self.attempts = 0
         #: When the item's age was right.
         self.aged_at = 0.0
-        self.attempts_max = attempts_max
+        self.patient = patient
+        self.attempts_max = PATIENT_ATTEMPTS_MAX if patient else attempts_max
         #: Called once with the end and, for a get, the answer; None afterwards.
         self.done: Callable[[Code, Any], None] | None = done
 
@@ -272,8 +290,17 @@ class Requests:
         self._calls[call_id] = _Call(to, node, build, entries, now)
         message = build(call_id, tuple([entry.item for entry in entries]), entries[0].anyhow)
         self._messages += 1
-        self._deadlines.add(now + self._times.timeout_s(to, size), call_id)
-        self._messenger.send(to, message, lambda arrived: None if arrived else self._undelivered(call_id))
+        patient = entries[0].patient
+        if not patient:
+            self._deadlines.add(now + self._times.timeout_s(to, size), call_id)
+
+        def told(arrived: bool) -> None:
+            if not arrived:
+                self._undelivered(call_id)
+            elif patient and call_id in self._calls:
+                self._deadlines.add(self._now() + PATIENT_REPLY_S, call_id)
+
+        self._messenger.send(to, message, told)
 
     def _learn(self, call: _Call, owners: Owners) -> None:
         """Corrects the cache by what a node says that was asked by mistake."""

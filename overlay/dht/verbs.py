@@ -288,7 +288,8 @@ def _ignore(_: object) -> None:
 
 def _put_entry(put: PutObject, done: Callable[[Code], None]) -> Entry:
     size = ITEM_BYTES + len(put.value)
-    return Entry(to_item(put), size, lambda code, _: done(code), to=put.target.address)
+    to = put.target.address
+    return Entry(to_item(put), size, lambda code, _: done(code), to=to, patient=to is not None)
 
 
 def _renew_entry(renew: RenewObject, done: Callable[[Code], None]) -> Entry:

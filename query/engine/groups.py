@@ -15,7 +15,7 @@ from overlay.router import Owner, Router
 from runtime.api import Address
 
 #: Lookups under way at once; each finds the owner of all groups in its arc.
-LOOKUPS_MAX = 16
+LOOKUPS_MAX = 64
 #: Lookups that may fail before the query is given up: the ring is not in a state to answer.
 FAILURES_MAX = 8
 
@@ -30,13 +30,16 @@ class GroupOwners:
         groups: int,
         done: Callable[[tuple[Address, ...], tuple[int, ...]], None],
         failed: Callable[[], None],
+        owner_of: Callable[[int], Address] | None = None,
     ) -> None:
-        """`done` gets the owners' addresses, and for each group which of them it is."""
+        """`done` gets the owners' addresses, and for each group which of them it is. `owner_of` spares the lookups."""
         self._router = router
         self._done = done
         self._failed = failed
         self._keys = [routing_id(f"pier.q.{query_id}", str(group)) for group in range(groups)]
-        self._owner_of: list[Address | None] = [None] * groups
+        self._owner_of: list[Address | None] = [
+            None if owner_of is None else owner_of(key) for key in self._keys
+        ]
         self._asked: set[int] = set()
         self._failures = 0
         self._over = False
@@ -44,7 +47,7 @@ class GroupOwners:
     def start(self) -> None:
         me = self._router.me
         for group, key in enumerate(self._keys):
-            if self._router.owns(key):
+            if self._owner_of[group] is None and self._router.owns(key):
                 self._owner_of[group] = me.address
         self._go_on()
 

@@ -289,6 +289,9 @@ class Proxy:
         """`take_trees` gets the combined states of put Tree, for the opgraphs at the asker."""
         self.take_trees = take_trees
         self.window_total_bytes = window_total_bytes
+        #: The most partition groups of a query; and who owns a key, where that is known without asking the ring.
+        self.groups_max = GROUPS_MAX
+        self.owner_of: Callable[[int], Address] | None = None
         self.runtime = runtime
         self.messenger = messenger
         self.spread = spread
@@ -317,8 +320,8 @@ class Proxy:
             ),
             complain=complain,
             part=part,
-            groups=max(
-                GROUPS_LEAST, min(GROUPS_MAX, 1 << (self._nodes() * GROUPS_PER_NODE - 1).bit_length())
+            groups=min(
+                self.groups_max, max(GROUPS_LEAST, 1 << (self._nodes() * GROUPS_PER_NODE - 1).bit_length())
             ),
         )
         query = self.queries[spec.id] = ProxyQuery(self, spec, sink)
@@ -332,7 +335,7 @@ class Proxy:
         failed: Callable[[], None],
     ) -> None:
         """Divides the partition groups of a query among the nodes."""
-        GroupOwners(self._router, spec.id, spec.groups, found, failed).start()
+        GroupOwners(self._router, spec.id, spec.groups, found, failed, self.owner_of).start()
 
     @property
     def own_point(self) -> Arc:

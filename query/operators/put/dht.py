@@ -7,7 +7,7 @@ been acknowledged by its owner. While too much is unacknowledged, producers paus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -81,6 +81,10 @@ class PutDht(Operator):
         self._temporary = self._exchange.is_internal(self.options["ns"])
         spec = services["run"].spec
         self._owners, self._group_owner, self._groups = spec.owners, spec.group_owner, spec.groups
+        #: The groups of one owner travel together.
+        self._together: Sequence[int] | None = self._group_owner or None
+        run = "" if self._temporary else f"{self.context.query_id}."
+        self._origin = f"{run}{self.name}.{services['node'][:8].hex()}"
         self.meet = self.options["meet"] or self.options["ns"]
         self._waiting: list[tuple[Batch, list[pa.Array]]] = []
         self._waiting_rows = self._waiting_bytes = self._outstanding_bytes = 0
@@ -150,12 +154,12 @@ class PutDht(Operator):
         if self._placement == "key":
             return by_key(batch, keys)
         if self._placement == "group":
-            return by_group(batch, keys, self._groups, self.meet)
+            return by_group(batch, keys, self._groups, self.meet, self._together)
         return (("", piece) for piece in split(batch))
 
     def _object(self, key: str, value: bytes, target: Target) -> PutObject:
         self._puts += 1
-        suffix = f"{self.context.query_id}.{self.name}.{self.context.services['node'].hex()}.{self._puts}"
+        suffix = f"{self._origin}.{self._puts}"
         name = Name(self.options["ns"], key, suffix)
         lifetime_s = TEMPORARY_LIFETIME_S if self._temporary else self.options["lifetime"]
         return PutObject(name, value, lifetime_s, target, temporary=self._temporary)
@@ -165,7 +169,7 @@ class PutDht(Operator):
         if self._placement == "key":
             return [Target(id=routing_id(self.meet, key))]
         if self._placement == "group":
-            return [Target(address=self._owners[self._group_owner[int(key)]])]
+            return [Target(address=self._owners[int(key)])]
         if self._placement == "all":
             return [Target(address=owner) for owner in self._owners]
         me = self.context.services["address"]

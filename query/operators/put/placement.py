@@ -7,7 +7,7 @@ up go by key, as PIER says: the object's partitioning key is the text of its key
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +18,19 @@ from query.batch.key_text import key_column
 from query.expr.columns import nulls
 
 
-def by_group(batch: Batch, keys: list[pa.Array], groups: int, meet: str) -> Iterator[tuple[str, Batch]]:
-    """The rows of each partition group, groups in order; without keys all rows are one group. Equal keys with
-    the same `meet` are in the same group; another `meet` begins elsewhere, so that its rows do not pile up there."""
+def by_group(
+    batch: Batch, keys: list[pa.Array], groups: int, meet: str, owners: Sequence[int] | None = None
+) -> Iterator[tuple[str, Batch]]:
+    """The rows of each partition group, or of all groups of an owner when the owner of each group is given; in order.
+    Without keys all rows are one group. Equal keys with the same `meet` are in the same group; another `meet` begins
+    elsewhere, so that its rows do not pile up there."""
     shift = zlib.crc32(meet.encode()) % groups
     if not keys:
-        yield str(shift), batch
+        yield str(shift if owners is None else owners[shift]), batch
         return
     numbers = ((hash_columns(keys) % np.uint64(groups)).astype(np.int64) + shift) % groups
+    if owners is not None:
+        numbers = np.asarray(owners, dtype=np.int64)[numbers]
     yield from _parts(batch, numbers, [str(number) for number in range(groups)])
 
 
