@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pyspark_pier.types import is_plain
+from pyspark_pier.spark_types import is_plain
 
 #: Values of one IN that travel with the query.
 IN_VALUES_MAX = 1_000

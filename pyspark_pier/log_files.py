@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyspark_pier.errors import PierSparkError
-from pyspark_pier.types import arrow_schema, fitted, spark_schema
+from pyspark_pier.spark_types import arrow_schema, fitted, spark_schema
 
 #: Lines looked at to find out whether files must be read whole.
 SAMPLE_LINES = 200

@@ -21,7 +21,7 @@ from pyspark_pier import reach
 from pyspark_pier.conditions import condition_of
 from pyspark_pier.errors import PierSparkError
 from pyspark_pier.options import ReadOptions
-from pyspark_pier.types import arrow_schema, fitted
+from pyspark_pier.spark_types import arrow_schema, fitted
 
 
 @dataclass(frozen=True, slots=True)

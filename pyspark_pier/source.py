@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from pyspark_pier.options import read_options, write_options
 from pyspark_pier.reader import PierReader, describe, sampled_columns
+from pyspark_pier.spark_types import spark_schema
 from pyspark_pier.stream_reader import PierStreamReader
-from pyspark_pier.types import spark_schema
 from pyspark_pier.writer import PierStreamWriter, PierWriter
 
 

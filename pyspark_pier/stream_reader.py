@@ -28,7 +28,7 @@ from pier_node.protocol.messages import LogIs
 from pyspark_pier import reach
 from pyspark_pier.errors import PierSparkError
 from pyspark_pier.options import ReadOptions
-from pyspark_pier.types import arrow_schema, fitted
+from pyspark_pier.spark_types import arrow_schema, fitted
 
 #: A query that ended for a reason that is not its own duration has failed.
 ENDED_WELL = ("complete", "duration")

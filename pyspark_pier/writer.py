@@ -29,7 +29,7 @@ from pyspark_pier.errors import PierSparkError
 from pyspark_pier.options import WriteOptions
 from pyspark_pier.ring_placement import Targets, by_target, targets_of
 from pyspark_pier.settling import Settling
-from pyspark_pier.types import check_writable
+from pyspark_pier.spark_types import check_writable
 
 #: Rows that a task gathers before it splits them by owner: more makes fewer, larger batches, less holds less memory.
 GATHER_ROWS = 65_536
