@@ -1,6 +1,5 @@
-"""Rows a second that Spark feeds into a ring of eight nodes and collects from it, on local[2], beside the same DataFrame
-written to and read from Parquet and, through JDBC, Derby (which comes with Spark), all in the same run.
-
+"""Rows a second that Spark feeds into a ring of eight nodes and collects from it, on local[2], beside the same
+DataFrame written to and read from Parquet and, through JDBC, Derby (which comes with Spark), all in the same run.
 The DataFrame is cached before anything is timed. Feeding ends when every node has published its part; collecting reads
 every column of every row. Rounds interleave, figures are medians. The nodes share the machine's cores with Spark.
 """

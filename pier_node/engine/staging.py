@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -33,7 +33,7 @@ from pier_node.protocol.messages import Stage
 from pier_node.service import Failure, FeedControl, Publication, PublicationResult, Reply, Settlement
 from query.batch import Batch
 from query.batch.key_text import key_column
-from query.wire import encode
+from query.wire import encode, encode_parts
 from runtime.api import Runtime, Timer
 
 #: Rows that wait at one node, over all loads.
@@ -311,10 +311,9 @@ class _Commit:
     def _puts(self, batches: list[Batch]) -> Iterable[tuple[PutObject, int]]:
         """Objects with the number of their rows. Runs beside the loop: it touches nothing that others do."""
         for form, same in enumerate(_by_schema(batches)):
-            for key, number, rows in objects_of(same, self._publication.keys):
+            for key, number, rows, value in objects_of(same, self._publication.keys):
                 name = Name(self._publication.table, key, f"{self._mark}{form}.{number}")
-                put = PutObject(name, encode(rows, True), self._lifetime_s, copies=self._copies)
-                yield put, rows.num_rows
+                yield PutObject(name, value, self._lifetime_s, copies=self._copies), rows
 
     def _next(self, made: list[tuple[PutObject, int]], start: int) -> None:
         chunk = made[start : start + CHUNK_OBJECTS]
@@ -348,8 +347,8 @@ def _by_schema(batches: list[Batch]) -> list[Batch]:
     return [Batch(batches[0].table, pa.concat_batches(datas)) for datas in same.values()]
 
 
-def objects_of(rows: Batch, keys: tuple[str, ...]) -> Iterable[tuple[str, str, Batch]]:
-    """Rows by key, cut into objects: the key, the object's number within it, its rows."""
+def objects_of(rows: Batch, keys: tuple[str, ...]) -> Iterator[tuple[str, str, int, bytes]]:
+    """Rows by key, cut into objects: the key, the object's number within it, its rows, its value."""
     encoded = key_column([rows.column(name) for name in keys]).dictionary_encode()
     names = encoded.dictionary.to_pylist()
     numbers = np.asarray(encoded.indices)
@@ -357,16 +356,26 @@ def objects_of(rows: Batch, keys: tuple[str, ...]) -> Iterable[tuple[str, str, B
     ordered = Batch(rows.table, rows.data.take(pa.array(order)), rows.schema_id)
     present, starts = np.unique(numbers[order], return_index=True)
     ends = [*starts[1:].tolist(), len(order)]
-    for number, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
-        for at in range(start, end, OBJECT_ROWS):
-            piece = ordered.slice(at, min(OBJECT_ROWS, end - at))
-            yield from _halved(names[number], str((at - start) // OBJECT_ROWS), piece)
+    cuts = [
+        (names[number], at - start, at, min(at + OBJECT_ROWS, end))
+        for number, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True)
+        for at in range(start, end, OBJECT_ROWS)
+    ]
+    values = encode_parts(ordered, [(start, end) for *_, start, end in cuts])
+    for (key, offset, start, end), value in zip(cuts, values, strict=True):
+        number = str(offset // OBJECT_ROWS)
+        if len(value) <= OBJECT_BYTES or end - start == 1:
+            yield key, number, end - start, value
+        else:
+            yield from _halved(key, number, ordered.slice(start, end - start))
 
 
-def _halved(key: str, number: str, rows: Batch) -> Iterable[tuple[str, str, Batch]]:
-    if rows.num_rows == 1 or rows.nbytes <= OBJECT_BYTES:
-        yield key, number, rows
-        return
+def _halved(key: str, number: str, rows: Batch) -> Iterator[tuple[str, str, int, bytes]]:
+    """An object that is too large, in two or more."""
     half = rows.num_rows // 2
-    yield from _halved(key, number + "a", rows.slice(0, half))
-    yield from _halved(key, number + "b", rows.slice(half))
+    for letter, part in (("a", rows.slice(0, half)), ("b", rows.slice(half))):
+        value = encode(part, True)
+        if len(value) <= OBJECT_BYTES or part.num_rows == 1:
+            yield key, number + letter, part.num_rows, value
+        else:
+            yield from _halved(key, number + letter, part)

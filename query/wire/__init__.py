@@ -1,6 +1,6 @@
 """Batches on the network. See `codec.py` for the form and `schemas.py` for how schemas travel."""
 
-from query.wire.codec import decode, encode, split
+from query.wire.codec import decode, encode, encode_parts, split
 from query.wire.limits import BatchTooLarge, WireError
 from query.wire.schemas import MissingSchema, SchemaReceiver, SchemaSender, WireSchema, describe
 
@@ -14,5 +14,6 @@ __all__ = [
     "decode",
     "describe",
     "encode",
+    "encode_parts",
     "split",
 ]

@@ -7,7 +7,7 @@ Decoding raises WireError for any bytes that are no batch, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from query.batch import Batch
 from query.wire import raw, rawread, small
@@ -36,6 +36,36 @@ def encode(batch: Batch, inline_schema: bool) -> bytes:
     description = schema.description
     length = len(description).to_bytes(_LENGTH_BYTES, "big")
     return bytes((form | INLINE,)) + schema.id + length + description + pack(batch.data)
+
+
+#: Rows whose values are held as Python objects at a time.
+_PARTS_ROWS = 16_384
+
+
+def encode_parts(batch: Batch, bounds: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """What `encode` with its schema makes of each part of a batch, several times as fast for many small ones.
+    Parts follow each other."""
+    schema = describe(batch)
+    length = len(schema.description).to_bytes(_LENGTH_BYTES, "big")
+    head = schema.id + length + schema.description
+    small_head, at = bytes((SMALL | INLINE,)) + head, 0
+    while at < len(bounds):
+        if bounds[at][1] - bounds[at][0] > small.SMALL_ROWS_MAX or not len(schema.schema):
+            start, end = bounds[at]
+            yield encode(batch.slice(start, end - start), inline_schema=True)
+            at += 1
+            continue
+        first, until = bounds[at][0], at
+        while until < len(bounds) and (
+            bounds[until][1] - bounds[until][0] <= small.SMALL_ROWS_MAX
+            and bounds[until][1] - first <= _PARTS_ROWS
+        ):
+            until += 1
+        together = batch.data.slice(first, bounds[until - 1][1] - first)
+        inside = [(start - first, end - first) for start, end in bounds[at:until]]
+        for body in small.pack_parts(together, inside):
+            yield small_head + body
+        at = until
 
 
 def decode(message: bytes, schemas: SchemaReceiver) -> Batch | MissingSchema:

@@ -4,6 +4,7 @@ message takes 350, and most messages of an aggregation tree are of this kind.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -22,6 +23,12 @@ _DAY_US = 86_400_000_000
 
 def pack(data: pa.RecordBatch) -> bytes:
     return msgspec.msgpack.encode([_plain_column(c) for c in data.columns])
+
+
+def pack_parts(data: pa.RecordBatch, bounds: Sequence[tuple[int, int]]) -> list[bytes]:
+    """The same for many parts of a batch at once: columns are turned into values once, not for each part."""
+    columns = [_plain_column(c) for c in data.columns]
+    return [msgspec.msgpack.encode([column[start:end] for column in columns]) for start, end in bounds]
 
 
 def _plain_column(column: pa.Array) -> list[Any]:

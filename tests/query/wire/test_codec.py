@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from query.batch import Batch, UnsupportedType, concat, from_pydict, from_rows
-from query.wire import BatchTooLarge, MissingSchema, SchemaReceiver, WireError, decode, encode, split
+from query.wire import (
+    BatchTooLarge,
+    MissingSchema,
+    SchemaReceiver,
+    WireError,
+    decode,
+    encode,
+    encode_parts,
+    split,
+)
 from query.wire.limits import BATCH_BYTES_MAX, ROWS_MAX
 from query.wire.small import SMALL_ROWS_MAX
 from tests.query.wire.batches import TYPES, column, random_batch
@@ -48,6 +57,16 @@ def test_what_was_encoded_is_decoded(seed: int, rows: int, columns: int) -> None
     for out in (first, later):
         assert isinstance(out, Batch) and same(batch, out)
         assert out.schema_id == batch.schema_id
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), columns=st.integers(1, 6), sizes=st.lists(st.integers(1, 40), max_size=30))
+def test_parts_are_encoded_as_they_would_be_alone(seed: int, columns: int, sizes: list[int]) -> None:
+    batch = random_batch(seed, sum(sizes), columns)
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    bounds = [(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    wanted = [encode(batch.slice(start, end - start), inline_schema=True) for start, end in bounds]
+    assert list(encode_parts(batch, bounds)) == wanted
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
