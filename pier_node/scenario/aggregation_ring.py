@@ -7,7 +7,7 @@ when the last message of the dissemination has long arrived.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -103,8 +103,14 @@ class AggregationRing:
         for overlay in self.overlays:
             overlay.start()
 
-    def run(self, spec: SessionSpec, victims: tuple[tuple[float, int], ...] = ()) -> Outcome:
-        """Aggregates to the end; `victims` are nodes that die, by when after the first epoch began."""
+    def run(
+        self,
+        spec: SessionSpec,
+        victims: tuple[tuple[float, int], ...] = (),
+        late_s: Mapping[int, float] | None = None,
+    ) -> Outcome:
+        """Aggregates to the end; `victims` are nodes that die, by when after the first epoch began; `late_s` says which
+        nodes begin later than the others, and by how much."""
         self._sequence += 1
         asker = self.hosts[0].address
         # The id decides where the root is: the same for every strategy on a ring of the same seed.
@@ -123,7 +129,11 @@ class AggregationRing:
             )
             one = _encode(1)
             self.sessions[number] = self.services[number].open(
-                spec, add, lambda epoch, give: give(one), lambda: edges, -WARM_S
+                spec,
+                add,
+                lambda epoch, give: give(one),
+                lambda: edges,
+                -WARM_S - (late_s or {}).get(number, 0.0),
             )
 
         gather = Gather()

@@ -71,6 +71,10 @@ class Ending:
         """Something came."""
         self._last_s = self._runtime.now()
 
+    def sooner(self, by_s: float) -> None:
+        """The last epoch ends earlier than was thought."""
+        self._lasts_until_s -= by_s
+
     def look(self) -> None:
         """Ends it if it is time, or sets a timer for when it will be."""
         standing = None if self._over is None else self._standing()

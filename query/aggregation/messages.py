@@ -44,6 +44,13 @@ class Redirect(Message, frozen=True, tag=142):
     parent: WireAddress
 
 
+class Clock(Message, frozen=True, tag=141):
+    """You are behind: by my count the aggregation began so long ago."""
+
+    session: SessionId
+    age_ms: Count
+
+
 class EpochResult(Message, frozen=True, tag=143):
     """The combined state of an epoch, from a root to the asker. One with a higher `revision` replaces it."""
 
@@ -55,4 +62,4 @@ class EpochResult(Message, frozen=True, tag=143):
     age_ms: Count = 0
 
 
-AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Redirect, EpochResult)
+AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Clock, Redirect, EpochResult)

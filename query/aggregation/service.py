@@ -21,7 +21,7 @@ from overlay.objects.name import Prefix
 from overlay.ring import routing_id
 from overlay.router import Passage, Router, Verdict
 from query.aggregation.epoch import Combine
-from query.aggregation.messages import EpochResult, Psr, Redirect
+from query.aggregation.messages import Clock, EpochResult, Psr, Redirect
 from query.aggregation.session import Edges, Session, SessionCounts, SessionSpec, Source
 from query.aggregation.strategy import Routing, Structure
 from query.aggregation.transit import ROOT_KEY, Transit, namespace_of
@@ -69,6 +69,7 @@ class Aggregations:
         router.on_upcall(Psr, self._passing)
         router.on_deliver(Psr, self._delivered)
         self._messenger.on(Psr, self._direct)
+        self._messenger.on(Clock, self._told_time)
         self._messenger.on(Redirect, self._redirected)
         self._messenger.on(EpochResult, self._result)
 
@@ -200,6 +201,11 @@ class Aggregations:
                 self.strays += 1
             else:
                 self._router.route(key, psr)
+
+    def _told_time(self, sender: Address, message: Clock) -> None:
+        part = self._parts.get(message.session)
+        if part is not None:
+            part.session.catch_up(message.age_ms / 1000.0)
 
     def _redirected(self, sender: Address, message: Redirect) -> None:
         part = self._parts.get(message.session)

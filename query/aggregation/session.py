@@ -27,6 +27,8 @@ from runtime.api import Address, Runtime, Timer
 EPOCHS_OPEN_MAX = 8
 #: States that come after a node has passed its own on wait so long for others like them.
 LATE_S = 0.25
+#: Nodes whose epochs begin further apart than that many epochs are out of step.
+BEHIND_EPOCHS = 1.5
 
 
 #: Asked for this node's own state of an epoch, which it hands to the function it is given, at once or later; empty
@@ -67,6 +69,8 @@ class SessionCounts:
     #: States that could not be read; the nodes in them are not in the result.
     malformed: int = 0
     redirected: int = 0
+    #: Times this node found itself behind the others.
+    caught_up: int = 0
     rerouted: int = 0
     lost: int = 0
 
@@ -187,6 +191,7 @@ class Session:
         self.counts.received += 1
         self._ending.touched()
         strategy, is_root = self.spec.strategy, self.is_root
+        self._compare(psr)
         if previous == self.transit.parent or psr.height >= HEIGHT_MAX:
             self.transit.leave_parent()
         stays = strategy.routing is not Routing.TREE or self._place(psr, previous)
@@ -206,6 +211,31 @@ class Session:
         except BadState:
             self.counts.malformed += 1
         self._progress(epoch)
+
+    def _compare(self, psr: Psr) -> None:
+        """Whether the sender and this node count epochs alike, going by the age of what it sent; whoever is behind, for
+        example because the query came to it late, catches up."""
+        epoch_s = self.spec.epoch_s
+        theirs_s = psr.epoch * epoch_s + psr.age_ms / 1000.0
+        ours_s = self._runtime.now() - self._began_s
+        if theirs_s - ours_s > BEHIND_EPOCHS * epoch_s:
+            self.catch_up(theirs_s)
+        elif ours_s - theirs_s > BEHIND_EPOCHS * epoch_s and psr.sender != self._runtime.address:
+            self.transit.tell_time(psr.sender, int(ours_s * 1000.0))
+
+    def catch_up(self, age_s: float) -> None:
+        """The aggregation began so long ago: goes on with the epoch that is next by that."""
+        behind_s = age_s - (self._runtime.now() - self._began_s)
+        epoch_s = self.spec.epoch_s
+        if self._closed or behind_s <= BEHIND_EPOCHS * epoch_s or self._next >= self.spec.epochs:
+            return
+        self.counts.caught_up += 1
+        self._began_s -= behind_s
+        self._next = self._first = min(self.spec.epochs - 1, max(self._next, 1 + int(age_s // epoch_s)))
+        self._ending.sooner(behind_s)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._arm()
 
     def _place(self, psr: Psr, previous: Address) -> bool:
         """Gives a child its place in the tree, here or elsewhere; whether it stays."""

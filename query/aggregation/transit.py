@@ -19,7 +19,7 @@ from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
 from overlay.ring import routing_id
 from overlay.router import Router
-from query.aggregation.messages import EpochResult, Psr, Redirect
+from query.aggregation.messages import Clock, EpochResult, Psr, Redirect
 from query.aggregation.strategy import Routing, Structure
 from runtime.api import Address, Messenger
 
@@ -107,6 +107,9 @@ class Transit:
 
     def redirect(self, child: Address, elsewhere: Address) -> None:
         self._messenger.send(child, Redirect(self._spec.id, elsewhere))
+
+    def tell_time(self, sender: Address, age_ms: int) -> None:
+        self._messenger.send(sender, Clock(self._spec.id, age_ms))
 
     def answer(self, asker: Address, result: EpochResult) -> None:
         self.pending += 1

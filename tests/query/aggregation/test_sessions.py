@@ -132,3 +132,15 @@ def test_nodes_that_die_are_missed_and_the_others_are_counted_again(name: str) -
     assert final[1].nodes == 64
     assert final[7].nodes == 60
     assert all(given.nodes <= 64 for given in result.results)
+
+
+@pytest.mark.parametrize("name", ["Tree-Hi-S-Topology", "DHT-Hi-Learned", "DHT-ML-Learned", "IP-1L-Learned"])
+@pytest.mark.parametrize("number", [0, 3, 7])
+def test_a_node_that_begins_late_catches_up_with_the_others(name: str, number: int) -> None:
+    """Among them the root of the DHT (3) and the asker, which is the root for IP (0)."""
+    ring = AggregationRing(8, 4)
+    result = ring.run(SessionSpec("", parse(name), "", epochs=10), late_s={number: 13.0})
+    final = result.final()
+    assert [final[epoch].nodes for epoch in range(5, 10)] == [8] * 5
+    assert all(given.nodes <= 8 for given in result.results)
+    assert ring.sessions[number].counts.caught_up == 1
