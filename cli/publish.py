@@ -87,6 +87,10 @@ def read_batches(path: Path, kind: str) -> Iterator[Any]:
             options = {
                 "read_options": csv.ReadOptions(block_size=_BLOCK_BYTES),
                 "parse_options": csv.ParseOptions(delimiter=delimiter),
+                # As a source of that file: an empty field is NULL, a quoted empty one is an empty text.
+                "convert_options": csv.ConvertOptions(
+                    null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+                ),
             }
             with csv.open_csv(path, **options) as reader:
                 yield from reader

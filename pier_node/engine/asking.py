@@ -45,6 +45,8 @@ class Asked:
         self.request = request
         self._over = over
         self.rows_given = 0
+        #: What the client should know about the answer, from before it ran.
+        self.remarks: tuple[str, ...] = ()
         self._sink = sink
         self._clock = clock
         self._started_s = clock.now()
@@ -88,6 +90,7 @@ class Asked:
 
     def end(self, account: WireAccount) -> None:
         """The last word on the whole query."""
+        account = msgspec.structs.replace(account, notes=(*account.notes, *self.remarks))
         self._over(self, account)
         self._sink.finish(account)
 

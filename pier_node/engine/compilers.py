@@ -40,6 +40,8 @@ class Question:
 
     plan: Plan
     repetition: Repetition | None = None
+    #: What its author should know about the answer.
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def _compile_ufl(text: Text) -> Plan:
 
 def _compile_sql(text: Text) -> Question:
     done = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
-    return Question(done.plan, done.repetition)
+    return Question(done.plan, done.repetition, done.remarks)
 
 
 def _explain_sql(text: Text) -> str:

@@ -176,7 +176,7 @@ class QueryService:
         if isinstance(question, Failure):
             asked.fail(question)
             return
-        repetition = question.repetition
+        repetition, asked.remarks = question.repetition, question.remarks
         if repetition is not None and repetition.again:
             self._repeat(asked, repetition, limits)
             return

@@ -198,6 +198,14 @@ def test_a_table_that_just_came_is_known(node: Node) -> None:
     assert node.ask("SELECT t2.k FROM t2 JOIN t ON TRUE").rows == [{"k": 5}]
 
 
+def test_a_table_that_nobody_has_is_empty_and_the_account_says_why(node: Node) -> None:
+    node.publish("hosts", {"k": [1]}, "k")
+    sink = node.ask("SELECT count(*) AS n FROM host")
+    assert sink.rows == [{"n": 0}]
+    assert sink.account is not None
+    assert sink.account.notes == ("no node knows a table 'host'; did you mean 'hosts'?",)
+
+
 def test_show_tables_and_describe(node: Node) -> None:
     node.publish("t", {"k": [1], "v": ["a"]}, "k")
     assert [row["name"] for row in node.ask("SHOW TABLES").rows] == ["t"]

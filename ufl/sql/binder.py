@@ -77,6 +77,9 @@ class Binder:
 
     def __init__(self, tables: Mapping[str, TableInfo] | None) -> None:
         self.namer = Namer()
+        #: Tables that the catalog was asked for and does not know.
+        self.unknown: dict[str, None] = {}
+        self._asked = tables is not None
         self._tables = tables or {}
         self._blocks = 0
         #: Recursions whose own rows have been used in their step already.
@@ -216,6 +219,8 @@ class Binder:
         match = name if name in self._tables else None
         match = match or next((each for each in self._tables if each.lower() == name.lower()), None)
         info = None if match is None else self._tables[match]
+        if info is None and self._asked:
+            self.unknown[name] = None
         known = None if info is None or not info.columns else info.columns
         scan = Scan(match or name, *(() if info is None else (info.kinds, info.keys, info)))
         if star and known is None:

@@ -41,6 +41,8 @@ class Compiled:
     plan: Plan
     notes: tuple[str, ...]
     relation: Relation
+    #: What its author should know about the answer.
+    remarks: tuple[str, ...] = ()
     #: How a continuous query is repeated; None for one that is asked once.
     repetition: Repetition | None = None
 
@@ -144,17 +146,24 @@ def _filled(tree: exp.Expr, params: Mapping[str, Scalar]) -> exp.Expr:
 def _compiled(tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | None) -> Compiled:
     lowering = Lowering(query_id)
     repetition: Repetition | None = None
+    binder = Binder(tables)
     if isinstance(tree, Continuous):
         repetition = repetition_of(tree)
-        relation = Binder(tables).root(tree.this)
+        relation = binder.root(tree.this)
         repetition = lower_epochs(lowering, relation, repetition, tree)
     else:
-        relation = _about_tables(tree, tables) or Binder(tables).root(tree)
+        relation = _about_tables(tree, tables) or binder.root(tree)
         lowering.root(relation)
     plan = lowering.builder.plan()
     for problem in (*plan_problems(plan), *operator_problems(plan)):
         raise Refused(problem.message, None, problem.hint)
-    return Compiled(plan, tuple(lowering.builder.notes), relation, repetition)
+    remarks = tuple(_nobody_has(name, tables or {}) for name in binder.unknown)
+    return Compiled(plan, tuple(lowering.builder.notes), relation, remarks, repetition)
+
+
+def _nobody_has(table: str, tables: Mapping[str, TableInfo]) -> str:
+    hint = did_you_mean(table, tables)
+    return f"no node knows a table {quoted(table)}" + (f"; {hint}" if hint else "")
 
 
 def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Relation | None:

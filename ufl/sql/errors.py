@@ -6,6 +6,8 @@ that part in the text, and the author sees the line with a caret, as for UFL.
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
@@ -41,7 +43,7 @@ def misread(text: str, error: ParseError | TokenError) -> UflError:
     """The error for a text that is no SQL."""
     details = getattr(error, "errors", None) or [{}]
     first = details[0]
-    message = str(first.get("description") or str(error).split("\n")[0])
+    message = _plain(str(first.get("description") or str(error).split("\n")[0]))
     start = len(text.rstrip())
     line, column = first.get("line"), first.get("col")
     highlight = first.get("highlight") or ""
@@ -51,6 +53,15 @@ def misread(text: str, error: ParseError | TokenError) -> UflError:
         before = sum(len(each) + 1 for each in lines[: line - 1])
         start = max(0, min(len(text), before + column - len(highlight)))
     return Source(text).error(f"not understood: {message}", start)
+
+
+def _plain(message: str) -> str:
+    """The parser's words without its insides."""
+    if message.startswith("Required keyword"):
+        return "something is missing here"
+    if "Error tokenizing" in message:
+        return "a quotation or comment does not end"
+    return re.sub(r" but got <Token.*", "", message, flags=re.DOTALL)
 
 
 def _span(node: exp.Expr | None) -> tuple[int, int] | None:

@@ -102,8 +102,8 @@ class Lowering:
 
     # -- one input
 
-    def _scan(self, scan: Scan, columns: Sequence[str] | None = None) -> Fragment:
-        """A table where it lies; with `columns` no other column need be read."""
+    def _scan(self, scan: Scan, columns: Sequence[str] | None = None, keys: tuple[str, ...] = ()) -> Fragment:
+        """A table where it lies; with `columns` no other column need be read, with `keys` only their owners read."""
         builder = self.builder
         wanted: dict[str, Setting] = (
             {} if columns is None else {"columns": Array(tuple(dict.fromkeys(columns)))}
@@ -117,11 +117,18 @@ class Lowering:
                 )
             else:
                 fragments.append(builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table))
-        where = {"source": "its own sources", "published": "what is published there"}
-        builder.note(f"{scan.table}: every node reads {' and '.join(where[place] for place in places)}")
-        if len(fragments) == 1:
-            return fragments[0]
-        return builder.merge(fragments, "table", "union", "Basic")
+        fragment = (
+            fragments[0] if len(fragments) == 1 else builder.merge(fragments, "table", "union", "Basic")
+        )
+        if keys:
+            fragment.place, fragment.target = OWNER if len(keys) == 1 else FEW, (scan.table, keys)
+            whose = "the key's owner reads" if len(keys) == 1 else f"the owners of {len(keys)} keys read"
+            by = ", ".join(scan.keys)
+            builder.note(f"{scan.table}: the condition says its key ({by}), so only {whose} it")
+        else:
+            where = {"source": "its own sources", "published": "what is published there"}
+            builder.note(f"{scan.table}: every node reads {' and '.join(where[place] for place in places)}")
+        return fragment
 
     def _repeated(self, relation: Repeated, columns: Sequence[str] | None = None) -> Fragment:
         wanted = None if columns is None else [name for name in columns if name != relation.number]
@@ -181,28 +188,21 @@ class Lowering:
         wanted = set(needed)
         outputs = {name: each for name, each in table.outputs.items() if name in wanted}
         assert isinstance(table.source, Scan)
-        fragment = self._scan(table.source, list(fields_of(condition, *outputs.values())))
-        self._aim(fragment, table, table.source, condition)
+        keys = self._aim(table, table.source, condition)
+        fragment = self._scan(table.source, list(fields_of(condition, *outputs.values())), keys)
         self.builder.add(fragment, "where", "selection", "Basic", where=condition)
         return self.builder.project(fragment, outputs or {"": Constant("true", "bool")})
 
-    def _aim(self, fragment: Fragment, table: Project, scan: Scan, condition: Expression) -> None:
-        """A condition that says the whole partitioning key of a published table concerns one node, or a few."""
+    def _aim(self, table: Project, scan: Scan, condition: Expression) -> tuple[str, ...]:
+        """The keys that a condition is about, where it says the whole partitioning key of a published table: then one
+        node is concerned, or a few; none when it does not say."""
         if scan.places != ("published",) or not scan.keys or not self.aims:
-            return
+            return ()
         kinds = {column.label: column.kind for column in table.shape}
         parts = [key_values(name, kinds.get(name), conjuncts(condition)) for name in scan.keys]
-        count = math.prod(map(len, parts))
-        if not 1 <= count <= (KEYS_MAX if self.aims_few else 1):
-            return
-        keys = tuple(KEY_SEPARATOR.join(each) for each in itertools.product(*parts))
-        fragment.place, fragment.target = OWNER if count == 1 else FEW, (scan.table, keys)
-        whose = (
-            "only the key's owner reads it"
-            if count == 1
-            else f"only the owners of its {count} values read it"
-        )
-        self.builder.note(f"{scan.table}: the condition says its key ({', '.join(scan.keys)}), so {whose}")
+        if not 1 <= math.prod(map(len, parts)) <= (KEYS_MAX if self.aims_few else 1):
+            return ()
+        return tuple(KEY_SEPARATOR.join(each) for each in itertools.product(*parts))
 
     def _ordered(self, relation: Ordered, needed: Sequence[str]) -> Fragment:
         builder = self.builder

@@ -3,13 +3,14 @@ PIER's operators; at the asker, above a scan Epochs with `states`.
 
 The groups of an epoch are given out when it ends. Groups that were given out before, because rows of their window
 came late or a node's clock is behind, are combined with what came then and given out again, whole, as a revision of
-their own. So many groups are remembered; the oldest are forgotten first, and then count as new.
+their own. An epoch that is revised itself replaces what it had said. So many groups are remembered; the oldest are
+forgotten first, and then count as new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -21,10 +22,12 @@ from query.dataflow.settings import Option
 from query.dataflow.turns import InTurns
 from query.engine.trees import OPTIONS as TREE_OPTIONS
 from query.engine.trees import Shape
-from query.operators.groupby.calls import GroupSettings
+from query.operators.groupby.calls import OUT_ROWS, GroupSettings
 
 #: Groups that are remembered in case rows come late.
 GROUPS_MAX = 100_000
+
+Key: TypeAlias = tuple[Any, ...]
 
 
 @register
@@ -48,8 +51,9 @@ class GroupWindows(InTurns):
         super().open()
         self._shape = Shape(self.options)
         self._keys = list(self.options["keys"])
-        #: States by the values of the keys, a batch of one row each, in the order in which they were last given.
-        self._given: dict[tuple[Any, ...], pa.RecordBatch] = {}
+        #: By the values of the keys: states of each epoch that had some, a batch of one row, in the order in which
+        #: groups were last given.
+        self._given: dict[Key, dict[int, pa.RecordBatch]] = {}
         self._coming: dict[int, list[Batch]] = {}
 
     def process(self, batch: Batch, tag: int, port: int) -> Flow:
@@ -66,42 +70,49 @@ class GroupWindows(InTurns):
 
     def _give(self, tag: int) -> Iterator[Flow]:
         mark = self.context.marks.get(tag)
-        fresh, again = self._divided(self._coming.pop(tag, []))
-        if fresh is not None:
-            yield self.emit(fresh, tag)
+        epoch, revision = (0, 0) if mark is None else (mark.epoch, mark.revision)
+        fresh, again = self._divided(self._coming.pop(tag, []), epoch)
+        if revision:
+            # All of the epoch came again, and is marked so: what has changed is given, new or not.
+            fresh, again = [*fresh, *again], []
+        for batch in self._results(fresh):
+            yield self.emit(batch, tag)
         self.emit_end(tag)
-        if again is not None and mark is not None:
+        if again and mark is not None:
             # Its own mark: what follows replaces rows that were given before.
             revised = self.context.next_tag()
-            self.context.marks[revised] = mark._replace(revision=mark.revision + 1)
-            yield self.emit(again, revised)
+            self.context.marks[revised] = mark._replace(revision=1)
+            for batch in self._results(again):
+                yield self.emit(batch, revised)
             self.emit_end(revised)
-
-    def _divided(self, batches: list[Batch]) -> tuple[Batch | None, Batch | None]:
-        """Results of groups that are new, and of those that were given before."""
-        fresh, again = self._shape.grouping(), self._shape.grouping()
-        for batch in batches:
-            keys = list(zip(*(batch.column(name).to_pylist() for name in self._keys), strict=True))
-            known = [key in self._given for key in keys]
-            for grouping, wanted in ((fresh, False), (again, True)):
-                rows = [at for at, each in enumerate(known) if each is wanted]
-                if rows:
-                    self._shape.add(grouping, Batch(batch.table, batch.data.take(pa.array(rows))))
-            for key in dict.fromkeys(key for key, was in zip(keys, known, strict=True) if was):
-                self._shape.add(again, Batch(batch.table, self._given.pop(key)))
-        results = []
-        for grouping in (fresh, again):
-            results.append(self._result(grouping))
-        return results[0], results[1]
-
-    def _result(self, grouping: Any) -> Batch | None:
-        states = grouping.states().combine_chunks()
-        if states.num_rows == 0:
-            return None
-        data = states.to_batches()[0]
-        keys = zip(*(data.column(name).to_pylist() for name in self._keys), strict=True)
-        for at, key in enumerate(keys):
-            self._given[key] = data.slice(at, 1)
         while len(self._given) > self.options["groups"]:
             del self._given[next(iter(self._given))]
-        return Batch("epochs", grouping.results().combine_chunks().to_batches()[0])
+
+    def _divided(self, batches: list[Batch], epoch: int) -> tuple[list[Key], list[Key]]:
+        """Takes states in; the keys of groups that are new, and of those that were given before and have changed."""
+        fresh: list[Key] = []
+        again: list[Key] = []
+        for batch in batches:
+            for at, key in enumerate(_keys(batch.data, self._keys)):
+                states = batch.data.slice(at, 1)
+                known = self._given.pop(key, {})
+                if not known:
+                    fresh.append(key)
+                elif epoch not in known or not known[epoch].equals(states):
+                    again.append(key)
+                self._given[key] = {**known, epoch: states}
+        return fresh, again
+
+    def _results(self, keys: list[Key]) -> Iterator[Batch]:
+        if not keys:
+            return
+        grouping = self._shape.grouping()
+        for key in keys:
+            for states in self._given[key].values():
+                self._shape.add(grouping, Batch("", states))
+        for data in grouping.results().combine_chunks().to_batches(max_chunksize=OUT_ROWS):
+            yield Batch("epochs", data)
+
+
+def _keys(data: pa.RecordBatch, names: list[str]) -> Iterator[Key]:
+    return zip(*(data.column(name).to_pylist() for name in names), strict=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
 from query.dataflow.flow import Probe
@@ -22,7 +23,7 @@ from query.engine.stages import EPOCHS
 from query.engine.trees import Shape, unpack
 from query.expr.errors import EvalError, ExprError
 from query.wire import SchemaReceiver, WireError, decode
-from runtime.api import Timer
+from runtime.api import Address, Timer
 
 #: Epochs whose rows are kept in case more come late.
 KEPT_EPOCHS = 3
@@ -39,7 +40,7 @@ class _Epoch:
     bytes: int = 0
     #: How many rows there are, as the nodes counted them, and the result that said so.
     expected: int = 0
-    result: EpochResult | None = None
+    result: Whole | None = None
     timer: Timer | None = None
 
 
@@ -54,6 +55,7 @@ class ScanEpochRows(Source):
     def open(self) -> None:
         super().open()
         self._shape = Shape(COUNTED)
+        self._gather = Gather()
         self._schemas = SchemaReceiver()
         self._epochs: dict[int, _Epoch] = {}
         #: Epochs below this are forgotten.
@@ -70,7 +72,7 @@ class ScanEpochRows(Source):
         guard = self.context.guard
         self._stops = [
             services["aggregations"].listen(
-                session_id(query_id, channel), lambda result: guard(lambda: self._counted(result))
+                session_id(query_id, channel), lambda root, result: guard(lambda: self._counted(root, result))
             ),
             services["peers"].listen(query_id, channel, lambda payload: guard(lambda: self._take(payload))),
         ]
@@ -118,19 +120,21 @@ class ScanEpochRows(Source):
         epoch.bytes += batch.nbytes
         self._give_if_all(number, epoch)
 
-    def _counted(self, result: EpochResult) -> None:
-        if result.epoch < self._oldest:
+    def _counted(self, root: Address, result: EpochResult) -> None:
+        whole = self._gather.take(0, root, result)
+        if whole is None or result.epoch < self._oldest:
             return
         grouping = self._shape.grouping()
         try:
-            if result.state:
-                self._shape.add(grouping, unpack(result.state))
+            for state in whole.states[0]:
+                if state:
+                    self._shape.add(grouping, unpack(state))
             counted = grouping.results().column(0).to_pylist()
         except (WireError, ExprError, EvalError) as error:
             self.drop(1, f"malformed states: {error}")
             return
         epoch = self._epochs.setdefault(result.epoch, _Epoch())
-        epoch.expected, epoch.result = counted[0] if counted else 0, result
+        epoch.expected, epoch.result = counted[0] if counted else 0, whole
         if not self._give_if_all(result.epoch, epoch) and epoch.timer is None:
             epoch.timer = self.context.clock.call_later(ROWS_WAIT_S, self._overdue, result.epoch)
         for number in [each for each in self._epochs if each < result.epoch - KEPT_EPOCHS]:
