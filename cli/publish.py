@@ -26,9 +26,6 @@ KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-#: Read from a file at a time.
-_BLOCK_BYTES = 1 << 20
-_BATCH_ROWS = 16_384
 
 
 def add_parser(subparsers: Any) -> None:
@@ -73,32 +70,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read_batches(path: Path, kind: str) -> Iterator[Any]:
-    """The rows of a file as record batches, never all at once."""
-    import pyarrow as pa
-    import pyarrow.csv as csv
-    import pyarrow.json as ndjson
-    import pyarrow.parquet as parquet
+    """The rows of a file as record batches, never all at once, as a node's own sources read them."""
+    from pier_node.sources.csv import CsvReader
+    from pier_node.sources.ndjson import NdjsonReader
+    from pier_node.sources.parquet import ParquetReader
+    from pier_node.sources.reader import ReadError
 
+    readers = {"csv": CsvReader, "ndjson": NdjsonReader, "parquet": ParquetReader}
     try:
-        if kind == "parquet":
-            yield from parquet.ParquetFile(path).iter_batches(_BATCH_ROWS)
-        elif kind == "csv":
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-            options = {
-                "read_options": csv.ReadOptions(block_size=_BLOCK_BYTES),
-                "parse_options": csv.ParseOptions(delimiter=delimiter),
-                # As a source of that file: an empty field is NULL, a quoted empty one is an empty text.
-                "convert_options": csv.ConvertOptions(
-                    null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-                ),
-            }
-            with csv.open_csv(path, **options) as reader:
-                yield from reader
-        else:
-            with ndjson.open_json(path, ndjson.ReadOptions(block_size=_BLOCK_BYTES)) as reader:
-                yield from reader
-    except pa.ArrowException as error:
-        raise CommandFailed(f"{path}: {error}") from None
+        yield from readers[kind](path).batches()
+    except (ReadError, OSError) as error:
+        raise CommandFailed(str(error)) from None
 
 
 def checked(batches: Iterator[Any], keys: list[str], path: Path) -> Iterator[Any]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from pier_node.readable.csv_stream import open_stream
 from query.batch import Batch, canonical_type, from_arrow, parse_type, type_name
 from query.batch.types import NULL, STRING
 from query.dataflow.context import CsvForm, Dropped, SourceUnavailable
@@ -128,20 +129,16 @@ def _reader(
 ) -> csv.CSVStreamingReader | None:
     """None for an empty file."""
     try:
-        return csv.open_csv(
+        return open_stream(
             stream,
-            read_options=csv.ReadOptions(
-                use_threads=False,
-                block_size=BLOCK_BYTES,
-                column_names=list(form.columns) or None,
-                skip_rows=1 if form.header and form.columns else 0,
-            ),
-            parse_options=csv.ParseOptions(
-                delimiter=form.delimiter, quote_char=form.quote, invalid_row_handler=malformed.reader()
-            ),
-            convert_options=csv.ConvertOptions(
-                column_types=types, null_values=list(form.nulls), strings_can_be_null=True
-            ),
+            BLOCK_BYTES,
+            delimiter=form.delimiter,
+            quote=form.quote,
+            nulls=form.nulls,
+            types=types,
+            columns=form.columns,
+            header=form.header,
+            invalid=malformed.reader(),
         )
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):

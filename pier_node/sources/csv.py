@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
+from pier_node.readable.csv_stream import open_stream
 from pier_node.sources.reader import READ_BYTES, distinct, naming
 from pier_node.sources.sizes import lines_and_bytes
 
@@ -39,11 +40,4 @@ class CsvReader:
             yield from reader
 
     def _open(self) -> pa.csv.CSVStreamingReader:
-        return pa.csv.open_csv(
-            self._path,
-            read_options=pa.csv.ReadOptions(block_size=READ_BYTES),
-            parse_options=pa.csv.ParseOptions(delimiter=self._delimiter),
-            convert_options=pa.csv.ConvertOptions(
-                null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-            ),
-        )
+        return open_stream(self._path, READ_BYTES, delimiter=self._delimiter)
