@@ -64,12 +64,18 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+#: A column of this name in the schema of a stream is the epoch of a continuous query that a row belongs to.
+EPOCH = "_epoch"
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema, epoch: int | None = None) -> pa.RecordBatch:
     """A batch with exactly these columns: a column it lacks is NULL, one that nobody wants is left out."""
     arrays = []
     for field in schema:
         at = batch.schema.get_field_index(field.name)
-        if at < 0:
+        if at < 0 and field.name == EPOCH:
+            arrays.append(pa.array([epoch] * batch.num_rows, field.type))
+        elif at < 0:
             arrays.append(pa.nulls(batch.num_rows, field.type))
         else:
             arrays.append(_cast(batch.column(at), field))

@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pier_node.client import PierError
+from pier_node.client import Piece, PierError
 from pier_node.protocol.messages import LogIs
 from pyspark_pier import reach
 from pyspark_pier.errors import PierSparkError
@@ -126,8 +126,9 @@ class PierStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         schema = arrow_schema(self._schema)
         try:
             with reach.only(self._options.access, partition.node) as conn:
-                for batch in conn.read_log(partition.log, partition.start, partition.end):
-                    yield fitted(batch, schema)
+                for event in conn.read_log(partition.log, partition.start, partition.end).events():
+                    if isinstance(event, Piece):
+                        yield fitted(event.batch, schema, event.epoch)
         except PierError as error:
             raise PierSparkError(
                 f"rows {partition.start} up to {partition.end} cannot be read: {error}"

@@ -17,13 +17,7 @@ from tests.spark.test_batch import count
 
 pytestmark = pytest.mark.processes
 
-FOLLOW = """
-%opgraph(g) {
-    %operator(s) { type = scan implementation = Local table = fw }
-    %operator(f) { type = flowcontrol probe = stream sources[0] = s }
-    %operator(r) { type = result sources[0] = f }
-}
-"""
+EVENTS = "SELECT ts, src, dpt FROM fw EVERY '1 second'"
 PATIENCE_S = 90.0
 
 
@@ -82,8 +76,8 @@ def test_a_continuous_query_is_a_stream_that_restarts_where_it_stopped(
     def started() -> Any:
         source = (
             spark.readStream.format("pier")
-            .options(nodes=ring.nodes, query=FOLLOW, language="ufl", maxRowsPerTrigger="40")
-            .schema("ts TIMESTAMP, src STRING, dpt INT")
+            .options(nodes=ring.nodes, query=EVENTS, maxRowsPerTrigger="40")
+            .schema("ts TIMESTAMP, src STRING, dpt INT, _epoch BIGINT")
             .load()
         )
 
@@ -99,6 +93,7 @@ def test_a_continuous_query_is_a_stream_that_restarts_where_it_stopped(
     until(lambda: len(seen) == 100, query)
     assert max(sum(number == batch for number, _ in seen) for batch, _ in seen) <= 40
     query.stop()
+    assert all("_epoch=None" not in row for _, row in seen)
     append(log, events(60, 3))
     query = begun(started)
     until(lambda: len(seen) == 160, query)
