@@ -101,4 +101,5 @@ def info_of(facts: TableFacts) -> TableInfo:
         (round(facts.rows * scale), round(facts.bytes * scale)) if facts.sized else (None, None)
     )
     columns = dict(zip(facts.columns, types, strict=False))
-    return TableInfo(columns, tuple(facts.kind.split("+")), keys, rows, size_bytes, facts.nodes)
+    kinds = tuple(facts.kind.split("+"))
+    return TableInfo(columns, kinds, keys, rows, size_bytes, facts.nodes, facts.indexes)

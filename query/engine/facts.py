@@ -22,6 +22,8 @@ TABLES_MAX = 4_096
 COLUMNS_MAX = 4_096
 #: Ways of partitioning one table that are told apart; with more than one, no key can be trusted anyway.
 KEY_WAYS_MAX = 8
+#: Indexes of one table.
+INDEXES_MAX = 64
 #: The type of a column that nodes do not agree on.
 UNKNOWN_TYPE = ""
 #: The dictionary's namespace.
@@ -30,6 +32,14 @@ DICTIONARY = "pier.tables"
 HIDDEN = ("pier.",)
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
+
+
+class IndexFacts(msgspec.Struct, frozen=True, array_like=True):
+    """An index of a published table: its name, the column, and how it finds values (`query.index.keys`)."""
+
+    name: str
+    column: str
+    using: str
 
 
 class TableFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +58,7 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
     rows: Count = 0
     bytes: Count = 0
     sized: Count = 0
+    indexes: Annotated[tuple[IndexFacts, ...], msgspec.Meta(max_length=INDEXES_MAX)] = ()
 
     def plus(self, other: TableFacts) -> TableFacts:
         """What both know together: all columns; a column whose types differ has none that counts."""
@@ -65,6 +76,7 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
             self.rows + other.rows,
             self.bytes + other.bytes,
             self.sized + other.sized,
+            tuple(dict.fromkeys((*self.indexes, *other.indexes)))[:INDEXES_MAX],
         )
 
     def beside(self, other: TableFacts) -> TableFacts:

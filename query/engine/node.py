@@ -17,6 +17,7 @@ from query.engine.messages import ENGINE_MESSAGES
 from query.engine.peers import PeerChannels
 from query.engine.proxy import Proxy
 from query.engine.splits import Splits
+from query.index.service import Indexes
 from runtime.api import Messenger, Runtime
 from runtime.message import Message
 
@@ -48,6 +49,7 @@ class EngineNode:
             "kept": KeptService(runtime, messenger, overlay.router.me.address),
             "aggregations": self.aggregations,
             "splits": Splits(overlay.spread),
+            "indexes": Indexes(runtime, overlay.dht, overlay.publisher),
             "tables": tables,
             **(services or {}),
         }

@@ -18,6 +18,7 @@ from query.plan import Constant, Plan
 from query.plan_check import plan_problems
 from query.plan_hints import did_you_mean, quoted
 from ufl.errors import Source
+from ufl.sql import indexes
 from ufl.sql.binder import Binder
 from ufl.sql.continuous import Repetition, repetition_of
 from ufl.sql.dialect import Continuous
@@ -62,6 +63,9 @@ def compile_sql(
     if explained is not None:
         return _explained(text, explained.end(), query_id, time_s, tables, params)
     try:
+        made = indexes.statement(text)
+        if made is not None:
+            return Compiled(indexes.plan_of(made, query_id, tables or {}), (), Values([], [[]]))
         return _compiled(_filled(_parsed(text), params or {}), query_id, tables)
     except (ParseError, TokenError) as error:
         raise misread(text, error) from None
@@ -75,6 +79,8 @@ def tables_named(text: str) -> Collection[str] | None:
     """The tables that a text names; None when it is about all there are, nothing when it cannot be read."""
     explained = _EXPLAIN.match(text)
     try:
+        if indexes.statement(text) is not None:
+            return None
         tree = _parsed(text if explained is None else text[explained.end() :])
     except (ParseError, TokenError, Refused, RecursionError):
         return ()

@@ -24,6 +24,7 @@ from query.plan import Array, Constant, Expression, Field, Setting, fields_of
 from ufl.sql import groups, joins, recursion, setops
 from ufl.sql.aiming import key_values
 from ufl.sql.fragments import ASKER, EVERYWHERE, FEW, OWNER, Builder, Fragment
+from ufl.sql.indexes import indexed
 from ufl.sql.relations import (
     Aggregate,
     Distinct,
@@ -190,6 +191,8 @@ class Lowering:
         assert isinstance(table.source, Scan)
         keys = self._aim(table, table.source, condition)
         fragment = self._scan(table.source, list(fields_of(condition, *outputs.values())), keys)
+        if fragment.place == EVERYWHERE and self.aims:
+            fragment = indexed(self.builder, table.source, condition) or fragment
         self.builder.add(fragment, "where", "selection", "Basic", where=condition)
         return self.builder.project(fragment, outputs or {"": Constant("true", "bool")})
 

@@ -9,6 +9,7 @@
     info.rows       about how many rows the whole ring has; None when no node could tell
     info.bytes      and how many bytes they take where they lie
     info.nodes      how many nodes have some
+    info.indexes    name, column and kind of its indexes
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from query.engine.facts import IndexFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class TableInfo:
     rows: int | None = None
     bytes: int | None = None
     nodes: int = 0
+    indexes: tuple[IndexFacts, ...] = ()
 
     @property
     def row_bytes(self) -> float | None:
