@@ -304,9 +304,10 @@ class _Joining:
         assert table is not None, "offered"
         outer = self._side(0)
         # The inner rows come to where the outer ones are, whatever their conditions would say of their place.
-        notes = list(builder.notes)
+        notes, aims = list(builder.notes), self._lowering.aims
+        self._lowering.aims = False
         inner = self._side(1)
-        builder.notes = notes
+        builder.notes, self._lowering.aims = notes, aims
         inner.place, inner.target = outer.place, outer.target
         self._keys = [[pair[at] for pair in table.keys] for at in (0, 1)]
         hashed = outer.hashed
