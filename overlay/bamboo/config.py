@@ -33,7 +33,8 @@ class BambooConfig:
     neighbour_period_floor_s: float = 1.0
     neighbour_period_ceiling_s: float = 10.0
     neighbour_period_share: float = 0.02
-    #: Leaf-set push-pull with one random leaf. Shorter heals missed joins sooner; two messages of some 160 bytes.
+    #: Leaf-set push-pull with one random leaf. Shorter heals missed joins sooner; two messages of some 160 bytes. The
+    #: floor also holds while the node's own leaf set changes.
     leaf_period_floor_s: float = 4.0
     leaf_period_ceiling_s: float = 12.0
     leaf_period_share: float = 0.03

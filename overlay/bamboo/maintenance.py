@@ -26,7 +26,7 @@ GATEWAY_EVERY = 8
 
 
 class Maintenance:
-    __slots__ = ("_core", "_exchange", "_joiner", "_ownership", "_probes", "_running", "_tuning")
+    __slots__ = ("_core", "_exchange", "_exchanged", "_joiner", "_ownership", "_probes", "_running", "_tuning")
 
     def __init__(
         self,
@@ -44,6 +44,8 @@ class Maintenance:
         self._joiner = joiner
         self._tuning = tuning
         self._running = False
+        #: The leaves as they were at the last exchange.
+        self._exchanged: list[Peer] = []
 
     def start(self) -> None:
         """Begins each concern at a random point of its first period; they end when the node has left."""
@@ -54,7 +56,7 @@ class Maintenance:
         config = core.config
         for first_s, task in (
             (core.churn.neighbour_period_s(), self._neighbours),
-            (core.churn.leaf_period_s(), self._leaves),
+            (config.leaf_period_floor_s, self._leaves),
             (core.churn.ping_period_s() / PING_ROUNDS, self._pings),
             (config.near_period_floor_s, self._tuning.near),
             (2 * config.near_period_floor_s, self._tuning.far),
@@ -82,12 +84,16 @@ class Maintenance:
         return period_s
 
     def _leaves(self) -> float:
+        """Compares leaf sets with a random leaf; soon again while the own one changes: where somebody came or went, two
+        who came at once may have missed each other."""
         view = self._core.view
         if view.peers and not view.leaves.full and not view.leaves.covers_all:
             # There are more nodes than we have leaves: who are our neighbours?
             self._joiner.ask(self._core.rng.choice(list(view.peers)))
         self._exchange.with_random_leaf()
-        return self._core.churn.leaf_period_s()
+        changed, self._exchanged = view.leaves.members is not self._exchanged, view.leaves.members
+        period_s = self._core.churn.leaf_period_s()
+        return min(period_s, self._core.config.leaf_period_floor_s) if changed else period_s
 
     def _pings(self) -> float:
         """Pings whoever was silent for a ping period, the longest silent first."""
