@@ -61,7 +61,7 @@ class Candidates:
         if ref.address in view.peers or ref.address in self._probes.under_way or not self._askable(ref):
             return False
         identifier = from_wire(ref.id)
-        leaf = view.leaves.full and view.leaves.fits(identifier)
+        leaf = view.leaves.full and view.leaves.spans(identifier)
         if leaf or redundant or view.table.wants(identifier, ref.address):
             self._probes.begin(ref, leaf)
             return True

@@ -26,7 +26,16 @@ GATEWAY_EVERY = 8
 
 
 class Maintenance:
-    __slots__ = ("_core", "_exchange", "_exchanged", "_joiner", "_ownership", "_probes", "_running", "_tuning")
+    __slots__ = (
+        "_core",
+        "_exchange",
+        "_exchanged",
+        "_joiner",
+        "_ownership",
+        "_probes",
+        "_running",
+        "_tuning",
+    )
 
     def __init__(
         self,

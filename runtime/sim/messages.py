@@ -19,7 +19,7 @@ import msgspec
 
 from runtime.api import Address, Notice
 from runtime.message import Codec, Message
-from runtime.sim.host import SimHost, SimRuntime
+from runtime.sim.host import SimRuntime
 from runtime.sim.retransmission import Retransmission
 from runtime.sim.trace import MESSAGE_SENT, NOTICE_DUE
 
@@ -54,27 +54,19 @@ class Flight(msgspec.Struct, eq=False):
 class SimMessenger:
     """One incarnation's messages."""
 
-    __slots__ = ("_handlers", "_network", "_runtime")
+    __slots__ = ("_network", "_runtime", "handlers")
 
     def __init__(self, network: MessageNetwork, runtime: SimRuntime) -> None:
         self._network = network
         self._runtime = runtime
-        self._handlers: dict[type[Message], Callable[[Address, Any], None]] = {}
+        self.handlers: dict[type[Message], Callable[[Address, Any], None]] = {}
 
     def on(self, kind: type[M], handler: Callable[[Address, M], None]) -> None:
-        self._handlers[kind] = handler
+        self.handlers[kind] = handler
 
     def send(self, to: Address, message: Message, notice: Notice | None = None) -> None:
         if self._runtime.alive:
             self._network.send(self._runtime, to, message, notice)
-
-    def receive(self, sender: Address, message: Message, host: SimHost) -> None:
-        handler = self._handlers.get(type(message))
-        if handler is None:
-            host.counters.drop("unhandled")
-            return
-        host.counters.messages_in += 1
-        handler(sender, message)
 
 
 class MessageNetwork:
@@ -150,7 +142,12 @@ class MessageNetwork:
         if flight.notice is not None:
             self._acknowledge(flight, flight.notice)
         messenger: Any = host.messenger
-        messenger.receive(flight.sender.host.address, flight.message, host)
+        handler = messenger.handlers.get(type(flight.message))
+        if handler is None:
+            host.counters.drop("unhandled")
+            return
+        host.counters.messages_in += 1
+        handler(flight.sender.host.address, flight.message)
 
     def _congested(self, flight: Flight) -> None:
         self._fail(flight.sender, flight.notice, "congested", flight.sent_at)
