@@ -27,7 +27,7 @@ class Standing:
     #: It has passed something on, and that was all there will be.
     has_given: bool
     is_complete: bool
-    #: All that it gave has arrived.
+    #: It has nothing more to give, and all that it gave has arrived.
     is_settled: bool
 
 

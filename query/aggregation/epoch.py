@@ -29,6 +29,7 @@ class Epoch:
         "passed_on",
         "revision",
         "state",
+        "taken",
         "timer",
         "unsent_nodes",
         "unsent_state",
@@ -38,6 +39,8 @@ class Epoch:
         self.number = number
         #: Who is waited for and has not sent.
         self.missing = missing
+        #: Senders and their numbers for what is in it; made when the first comes, as most nodes get nothing.
+        self.taken: set[tuple[Address, int]] | None = None
         #: Whether this node's own state is in.
         self.began = False
         #: When the oldest data in it was read, as far as its age says.
@@ -50,6 +53,14 @@ class Epoch:
         self.passed_on = False
         self.revision = 0
         self.timer: Timer | None = None
+
+    def is_new(self, sender: Address, sequence: int) -> bool:
+        """Whether this has not come before; remembers it."""
+        if self.taken is None:
+            self.taken = set()
+        before = len(self.taken)
+        self.taken.add((sender, sequence))
+        return len(self.taken) > before
 
     def add(self, state: bytes, nodes: int, born_s: float, combine: Combine, keep: bool) -> None:
         """Takes a state in; `keep` at the root, which gives the whole again when more comes late. Raises BadState

@@ -35,6 +35,8 @@ class Psr(Message, frozen=True, tag=140):
     #: The sender's height in the tree, and how many more children its part of it could take.
     height: Height = 0
     free: Count = 0
+    #: The sender's number for it: what is sent again because it seemed lost is counted once.
+    sequence: Count = 0
 
 
 class Redirect(Message, frozen=True, tag=142):

@@ -71,6 +71,9 @@ class SessionCounts:
     redirected: int = 0
     #: Times this node found itself behind the others.
     caught_up: int = 0
+    #: States sent a second time to the same node, and such that came here a second time.
+    repeated: int = 0
+    repeats: int = 0
     rerouted: int = 0
     lost: int = 0
 
@@ -115,6 +118,7 @@ class Session:
         self._first = max(first, int(age_s // spec.epoch_s))
         #: Epochs begin by this, however late a timer comes.
         self._began_s = runtime.now() - age_s
+        self._sequence = 0
         self._timer: Timer | None = None
         self._closed = False
         self._ending = Ending(
@@ -205,6 +209,9 @@ class Session:
         if strategy.learns and (stays or strategy.timing is Timing.LEARNED):
             self._waited.heard(psr.sender, psr.epoch)
         epoch.missing.pop(psr.sender, None)
+        if not epoch.is_new(psr.sender, psr.sequence):
+            self.counts.repeats += 1
+            return
         born_s = self._runtime.now() - psr.age_ms / 1000.0
         try:
             epoch.add(psr.state, psr.nodes, born_s, self._combine, is_root)
@@ -310,7 +317,9 @@ class Session:
             epoch.revision += 1
             self.transit.answer(spec.asker, result)
             return
-        psr = self._placed(Psr(spec.id, epoch.number, self._runtime.address, nodes, state, age_ms))
+        self._sequence += 1
+        me = self._runtime.address
+        psr = self._placed(Psr(spec.id, epoch.number, me, nodes, state, age_ms, sequence=self._sequence))
         parent = self._edges().parent if spec.strategy.by_dissemination and self._edges is not None else None
         if parent is not None:
             self.transit.send_to(parent, psr)
@@ -331,7 +340,8 @@ class Session:
             return None
         is_root = self.is_root
         is_complete = last.passed_on and (not is_root or self._is_complete(last))
-        return Standing(is_root, last.passed_on, is_complete, self.transit.pending == 0)
+        is_settled = self.transit.pending == 0 and last.unsent_nodes == 0
+        return Standing(is_root, last.passed_on, is_complete, is_settled)
 
     # -- epochs
 

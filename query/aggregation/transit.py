@@ -22,6 +22,7 @@ from overlay.router import Router
 from query.aggregation.messages import Clock, EpochResult, Psr, Redirect
 from query.aggregation.strategy import Routing, Structure
 from runtime.api import Address, Messenger
+from runtime.message import Message
 
 if TYPE_CHECKING:
     from query.aggregation.session import SessionCounts, SessionSpec
@@ -83,10 +84,9 @@ class Transit:
         self.pending += 1
         strategy = self._spec.strategy
         if strategy.routing is Routing.IP:
-            self._messenger.send(self._spec.root, psr, self._told)
+            self._deliver(self._spec.root, psr, self._told, lambda: self._told(False))
         elif strategy.structure is Structure.ONE_LEVEL:
-            suffix = f"{psr.sender}/{psr.epoch}/{self.counts.sent}"
-            name = Name(namespace_of(psr.session), ROOT_KEY, suffix)
+            name = Name(namespace_of(psr.session), ROOT_KEY, f"{psr.sender}/{psr.epoch}/{psr.sequence}")
             self._dht.put(PutObject(name, _encoder.encode(psr), PUT_LIFETIME_S), self._put)
         else:
             self._hop(psr, ())
@@ -96,14 +96,14 @@ class Transit:
         self.counts.sent += 1
         self.pending += 1
 
-        def told(arrived: bool) -> None:
-            if arrived or address == self._spec.asker:
-                self._told(arrived)
+        def gone() -> None:
+            if address == self._spec.asker:
+                self._told(False)
             else:
                 self.counts.rerouted += 1
-                self._messenger.send(self._spec.asker, psr, self._told)
+                self._deliver(self._spec.asker, psr, self._told, lambda: self._told(False))
 
-        self._messenger.send(address, psr, told)
+        self._deliver(address, psr, self._told, gone)
 
     def redirect(self, child: Address, elsewhere: Address) -> None:
         self._messenger.send(child, Redirect(self._spec.id, elsewhere))
@@ -113,7 +113,7 @@ class Transit:
 
     def answer(self, asker: Address, result: EpochResult) -> None:
         self.pending += 1
-        self._messenger.send(asker, result, self._told)
+        self._deliver(asker, result, self._told, lambda: self._told(False))
 
     def redirected_to(self, parent: Address) -> None:
         if self._spec.strategy.routing is Routing.TREE and parent != self._me:
@@ -135,12 +135,12 @@ class Transit:
         else:
             to = parent
 
-        def told(arrived: bool) -> None:
-            if arrived:
-                if self.parent is None and self._spec.strategy.stable and to != self._me:
-                    self.parent = to
-                self._told(True)
-                return
+        def taken(arrived: bool) -> None:
+            if self.parent is None and self._spec.strategy.stable and to != self._me:
+                self.parent = to
+            self._told(arrived)
+
+        def gone() -> None:
             if self.parent == to:
                 self.parent = None
             if len(tried) + 1 >= HOPS_TRIED_MAX:
@@ -149,7 +149,21 @@ class Transit:
             self.counts.rerouted += 1
             self._hop(psr, (*tried, to))
 
-        self._messenger.send(to, psr, told)
+        self._deliver(to, psr, taken, gone)
+
+    def _deliver(
+        self, to: Address, message: Message, taken: Callable[[bool], None], gone: Callable[[], None]
+    ) -> None:
+        """Sends, and once more if it seems lost: a busy peer that took it knows it by its number."""
+
+        def again(arrived: bool) -> None:
+            if arrived:
+                taken(True)
+            else:
+                self.counts.repeated += 1
+                self._messenger.send(to, message, lambda arrived: taken(True) if arrived else gone())
+
+        self._messenger.send(to, message, again)
 
     def _told(self, arrived: bool) -> None:
         self.counts.lost += not arrived

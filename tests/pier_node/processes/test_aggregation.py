@@ -145,4 +145,4 @@ def test_many_continuous_queries_at_once() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads(done.stdout)
-    assert (figures["missed"], figures["ended_otherwise"], figures["epochs"]) == ({}, [], 5)
+    assert (figures["missed"], figures["ended_otherwise"], figures["epochs"]) == ({}, {}, 5)
