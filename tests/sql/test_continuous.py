@@ -305,7 +305,10 @@ def test_now_is_the_time_of_the_epoch(live: Live) -> None:
     ("text", "message", "column"),
     [
         ("SELECT 1 FROM fw RANGE '5 s'", "need EVERY", 24),
-        ("SELECT 1 FROM fw EVERY 'soon'", "EVERY: 'soon' is not", 24),
+        ("SELECT 1 FROM fw EVERY 'soon'", "EVERY: 'soon' is no length", 24),
+        ("SELECT 1 FROM fw EVERY", "EVERY takes a length", 18),
+        ("SELECT 1 FROM fw EVERY 5", "EVERY takes a length", 18),
+        ("SELECT 1 FROM fw EVERY '5 s' STRATEGY 'IP-1L-Optimal'", "the number of nodes", 39),
         ("SELECT 1 FROM fw EVERY '1 month'", "EVERY takes a length", 24),
         ("SELECT 1 FROM fw EVERY '0 s'", "longer than nothing", 24),
         ("SELECT 1 FROM fw EVERY '5 s' FOR '1 s'", "shorter than EVERY", 34),
@@ -332,3 +335,4 @@ def test_explain_says_how_epochs_come_together() -> None:
 
 def test_the_words_of_continuous_queries_are_names_elsewhere() -> None:
     compile_sql("SELECT every, strategy FROM range WHERE every > 1", "q", 0)
+    compile_sql("SELECT every.x FROM fw AS every", "q", 0)

@@ -116,6 +116,8 @@ class Binder:
             return self._values(node)
         if isinstance(node, exp.Table):
             return self.query(exp.select("*").from_(node.copy()), env, outer, pull)
+        if not isinstance(node, exp.DML | exp.DDL | exp.Command | exp.Query):
+            raise Refused("this is no query", node, "a query begins with SELECT")
         raise unsupported(f"{node.key.upper()}", node, "pier answers SELECT queries")
 
     # -- WITH

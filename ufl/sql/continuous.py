@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from query.aggregation.strategy import DEFAULT_CONTINUOUS, UnknownStrategy, parse
+from query.aggregation.strategy import DEFAULT_CONTINUOUS, Timing, UnknownStrategy, parse
 from query.engine.epochs import EPOCHS_MAX, EVERY_LEAST_S, EVERY_MOST_S
 from query.expr import ExprError, literal
 from query.plan import Constant
+from query.plan_hints import quoted
 from ufl.sql.dialect import Continuous
 from ufl.sql.errors import Refused
 from ufl.sql.scalars import interval_text
@@ -70,9 +71,13 @@ def _strategy(node: exp.Expr | None) -> str:
     if node.name.lower() == REPEAT:
         return REPEAT
     try:
-        return parse(node.name).name
+        strategy = parse(node.name)
     except UnknownStrategy as error:
         raise Refused(str(error), node, f"or '{REPEAT}', which asks the whole query anew") from None
+    if strategy.timing is Timing.OPTIMAL and not strategy.by_dissemination:
+        hint = "DHT-Hi-Optimal knows whom it waits for; in UFL, put Epochs has the setting nodes"
+        raise Refused(f"{strategy.name} would have to know the number of nodes", node, hint)
+    return strategy.name
 
 
 def seconds_of(node: exp.Expr, what: str) -> float:
@@ -80,8 +85,8 @@ def seconds_of(node: exp.Expr, what: str) -> float:
     text = interval_text(node) if isinstance(node, exp.Interval) else node.name
     try:
         value = None if text is None else literal(Constant(text, "interval")).as_py()
-    except ExprError as error:
-        raise Refused(f"{what}: {error}", node, "for example '5 seconds'") from None
+    except ExprError:
+        raise Refused(f"{what}: {quoted(text or '')} is no length of time", node, "as '5 seconds'") from None
     if value is None or value.months:
         raise Refused(f"{what} takes a length in weeks, days, hours, minutes or seconds", node)
     length_s = float(value.days * 86_400 + value.nanoseconds / 1e9)

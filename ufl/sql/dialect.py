@@ -87,7 +87,12 @@ class PierParser(DuckDBParser):
         return self._parse_string() or self._parse_interval()
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
-        return None if self._at_clause() else super()._parse_table_alias(alias_tokens)
+        if self._at_clause():
+            return None
+        if self._curr and self._curr.token_type is TokenType.VAR and self._curr.text.upper() == "EVERY":
+            # As a name of a table it must be written AS every: more often its length was forgotten.
+            self.raise_error("EVERY takes a length of time, as '5 seconds'")
+        return super()._parse_table_alias(alias_tokens)
 
     def _parse_disjunction(self) -> exp.Expr | None:
         """Behind GROUP BY ALL a column might follow."""
