@@ -41,7 +41,8 @@ def use_java() -> str:
 
 
 def _own_home() -> str | None:
-    for java in (os.environ.get("JAVA_HOME", "") + "/bin/java", shutil.which("java") or ""):
+    named = os.environ.get("JAVA_HOME")
+    for java in (f"{named}/bin/java" if named else "", shutil.which("java") or ""):
         if Path(java).is_file() and _version(java) in VERSIONS:
             return str(Path(java).resolve().parent.parent)
     return None
