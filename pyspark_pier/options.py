@@ -25,6 +25,8 @@ KNOWN = frozenset(
         "nodes", "token", "tokenfile", "tlsca", "query", "dbtable", "language", "numpartitions", "onincomplete",
         "timelimit", "rowlimit", "bytelimit", "memorylimit", "table", "key", "lifetime", "loadid", "copies", "lease",
         "maxrowspertrigger", "failondataloss", "path",
+        # Spark's own, which it passes on.
+        "checkpointlocation", "queryname", "outputmode",
     }
 )  # fmt: skip
 
