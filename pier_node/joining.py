@@ -3,8 +3,9 @@
 Names are looked up again and again, because what they lead to changes: a resolver that comes up late, a seed that
 returns under another address. A node that is one of its own join addresses is a *seed*. It tries the others first,
 and starts a ring when none of them lets it in for a while, so that a cluster whose hosts all have the same list
-comes up from nothing; two seeds that both start find each other by the list and become one ring. Any other node waits
-for a seed for ever. A member whose whole ring has gone keeps asking the addresses of its list.
+comes up from nothing: the first of the list starts, the others wait for it in turn. Seeds that started each their own
+all the same ask each other now and then, and become one ring. Any other node waits for a seed for ever. A member whose
+whole ring has gone keeps asking the addresses of its list.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from overlay.stack import OverlayNode
 from pier_node.journal import Journal
 from pier_node.resolve import resolve_members
 
-#: How often names are looked up while the node is not on the ring, and while it is.
+#: How often names are looked up, and who they lead to is asked for this node's neighbours if it is a stranger: while
+#: the node is not on the ring, by a seed, by any other member.
 RESOLVE_PERIOD_S = 5.0
+RESOLVE_SEED_PERIOD_S = 10.0
 RESOLVE_MEMBER_PERIOD_S = 60.0
-#: How long a seed tries other members before it starts a ring, and how often it looks whether it has to.
+#: How long the first seed tries other members before it starts a ring; the second waits twice as long, and so on. And
+#: how often it looks whether it has to.
 SEED_WAIT_S = 3.0
 _SEED_LOOK_S = 0.1
 
@@ -42,29 +46,38 @@ class Joining:
         if not self._names:
             self._start()
             return
-        seed = await self._look()
-        if seed:
-            await self._wait_for_others()
+        found = await self._look()
+        if self._own in found:
+            await self._wait_for_others(SEED_WAIT_S * (1 + found.index(self._own)))
         while True:
-            await trio.sleep(RESOLVE_MEMBER_PERIOD_S if self._overlay.router.joined else RESOLVE_PERIOD_S)
-            await self._look()
+            await trio.sleep(self._period_s(found))
+            found = await self._look()
 
-    async def _look(self) -> bool:
-        """Resolves the names and tells the overlay; whether this node is among them."""
+    def _period_s(self, found: Sequence[str]) -> float:
+        if not self._overlay.router.joined:
+            return RESOLVE_PERIOD_S
+        return RESOLVE_SEED_PERIOD_S if self._own in found else RESOLVE_MEMBER_PERIOD_S
+
+    async def _look(self) -> list[str]:
+        """Resolves the names and tells the overlay who is not this node; returns all."""
         found, problems = await resolve_members(self._names)
         for problem in problems:
             if problem not in self._problems:
                 self._journal.warning("cannot resolve a member to join", member=problem)
         self._problems = problems
         members = [member for member in found if member != self._own]
-        if members and members != self._known:
+        if members != self._known:
             self._known = members
-            self._journal.info("joining", through=",".join(members))
+            self._journal.info("members to join through", members=",".join(members))
+        elif not self._overlay.router.joined:
+            # The join that is under way is tried again by itself.
+            return found
+        if members:
             self._overlay.join(members)
-        return self._own in found
+        return found
 
-    async def _wait_for_others(self) -> None:
-        with trio.move_on_after(SEED_WAIT_S if self._known else 0.0):
+    async def _wait_for_others(self, wait_s: float) -> None:
+        with trio.move_on_after(wait_s if self._known else 0.0):
             while not self._overlay.router.joined:
                 await trio.sleep(_SEED_LOOK_S)
         if not self._overlay.router.joined:

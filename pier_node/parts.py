@@ -32,6 +32,16 @@ from runtime.message import Codec
 
 
 @dataclass(frozen=True, slots=True)
+class KeyFigures:
+    """Which keys a node has taken up: what whoever rotates them waits for."""
+
+    #: Keys that open, and the id of the one that seals.
+    ring: int
+    seals: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeParts:
     """What a node is made of."""
 
@@ -75,6 +85,7 @@ def build_node(
             "transport": messenger.statistics(),
             "clients": server.statistics(),
             "queries": queries.statistics(),
+            "keys": KeyFigures(messenger.keys_held, messenger.seals_with.hex(), server.tokens_known),
             **figures(),
             "staging": queries.staging.statistics(),
             "logs": {"kept": len(queries.logs), "expired": queries.logs.expired},

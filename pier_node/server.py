@@ -120,6 +120,10 @@ class ClientServer:
                 self._tokens_revoked += 1
                 session.close("the token was revoked or changed")
 
+    @property
+    def tokens_known(self) -> int:
+        return len(self._tokens.tokens) if self._tokens is not None else 0
+
     def close(self, reason: str) -> None:
         """Says goodbye to everyone; the queries of each are cancelled."""
         for session in list(self._sessions):

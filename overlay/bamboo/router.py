@@ -70,9 +70,13 @@ class BambooRouter:
         self._maintenance.start()
 
     def join(self, gateways: Sequence[Address]) -> None:
-        """Joins; of a member, only the gateways change."""
+        """Joins. A member remembers the gateways for when it has lost everybody, and asks those it does not know for
+        its neighbours: they may belong to another ring, which then becomes one with this."""
         if self.joined:
             self._joiner.gateways = [gateway for gateway in gateways if gateway != self._me.address]
+            for gateway in self._joiner.gateways:
+                if gateway not in self.core.view.peers:
+                    self._joiner.ask(gateway)
             return
         self._joiner.stop()
         self._joiner.join(gateways)

@@ -195,6 +195,16 @@ class MessageHost:
     def use_keyring(self, keyring: Keyring) -> None:
         self._machine.use_keyring(keyring)
 
+    @property
+    def keys_held(self) -> int:
+        """Keys that open what arrives; none without a ring."""
+        return self._machine.keys.count
+
+    @property
+    def seals_with(self) -> bytes:
+        """The id of the key that seals; empty without a ring."""
+        return self._machine.keys.sealing_id if self._machine.keys.count else b""
+
     def revoke(self, node_ids: frozenset[bytes]) -> None:
         """Shuts nodes out; what is under way to them fails."""
         self._machine.revoke(node_ids)

@@ -261,6 +261,10 @@ class UdpCC:
             if peer.session is not None:
                 peer.session.rekey(self._sealer)
 
+    @property
+    def keys(self) -> Keys:
+        return self._keys
+
     def revoke(self, node_ids: frozenset[bytes]) -> None:
         """These nodes, and only these, are let in no more; sessions with them end now."""
         self._handshake.revoked = node_ids

@@ -73,13 +73,14 @@ def make_cipher(secret: bytes, node_id: bytes, epoch: bytes, generation: int) ->
 class Keys:
     """The ring as the wire needs it: by key id. Empty means the checksum."""
 
-    __slots__ = ("_make", "_secrets", "sealing_id")
+    __slots__ = ("_make", "_secrets", "count", "sealing_id")
 
     def __init__(self, ring: Keyring | None, make: CipherFactory = make_cipher) -> None:
         self._make = make
         self._secrets = {key.key_id: key.secret for key in ring.keys} if ring else {}
         #: The id of the key that seals.
         self.sealing_id = ring.first.key_id if ring else PLAIN_KEY_ID
+        self.count = len(self._secrets)
 
     def cipher(self, key_id: bytes, node_id: bytes, epoch: bytes, generation: int) -> Cipher | None:
         """None for a key that this ring does not have."""

@@ -52,6 +52,8 @@ GAUGES = frozenset(
         "staging.loads",
         "staging.bytes",
         "logs.kept",
+        "keys.ring",
+        "keys.tokens",
     }
 )
 #: Sections whose figures describe what is there, such as how far a log was read: any may fall.

@@ -1,0 +1,114 @@
+"""A container engine for tests: whether there is one, and images made from this tree.
+
+The base image is made once, with debootstrap, and stays in the engine; so do the layers with what a node needs. Only
+the layer with this tree is new each time. Wheels of what a node needs are kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "docker"
+BUILD_TIMEOUT_S = 540.0
+
+
+def why_not() -> str:
+    """Why containers cannot be had here; empty when they can."""
+    if shutil.which("docker") is None:
+        return "there is no docker command"
+    try:
+        asked = ["docker", "version", "--format", "{{.Server.Version}}"]
+        found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=20)
+    except subprocess.TimeoutExpired:
+        return "the engine does not answer"
+    if found.returncode:
+        return f"no engine: {found.stderr.strip().splitlines()[-1:] or found.stdout.strip()}"
+    if not _has(base_tag()) and (os.geteuid() != 0 or shutil.which("debootstrap") is None):
+        return "no base image, and none can be made: that takes root and debootstrap (docker/make-base.sh)"
+    return ""
+
+
+def docker(*words: str, timeout_s: float = 60.0) -> str:
+    run = subprocess.run(
+        ["docker", *words], capture_output=True, text=True, check=False, timeout=timeout_s, env=_quiet()
+    )
+    assert run.returncode == 0, f"docker {' '.join(words)}: {run.stderr.strip() or run.stdout.strip()}"
+    return run.stdout.strip()
+
+
+def base_tag() -> str:
+    """A base for each version of the script that makes it."""
+    return f"pier-test-base:{_hash((DOCKER / 'make-base.sh').read_bytes())}"
+
+
+def image(work: Path, version: str) -> str:
+    """The image of this tree as a release of that version."""
+    tag = f"pier-test:{version}"
+    if not _has(base_tag()):
+        _script("make-base.sh", base_tag())
+    context = work / f"context-{version}"
+    shutil.copytree(_wheels(), context / "wheels", copy_function=os.link)
+    (context / "wheels" / "pier").mkdir()
+    _wheel_of_this_tree(work / f"tree-{version}", version, context / "wheels" / "pier")
+    words = ["build", "-q", "-f", str(DOCKER / "Dockerfile"), "--target", "node", "-t", tag]
+    docker(*words, "--build-arg", f"BASE={base_tag()}", str(context), timeout_s=BUILD_TIMEOUT_S)
+    return tag
+
+
+def _wheels() -> Path:
+    """What a node needs and what installs it, from the cache if the constraints are the same."""
+    needs = (ROOT / "constraints.txt").read_bytes() + (ROOT / "pyproject.toml").read_bytes()
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pier-tests"
+    kept = home / f"wheels-{_hash(needs)}"
+    if not kept.exists():
+        fresh = home / f"making-{os.getpid()}"
+        _script("make-wheels.sh", str(fresh))
+        shutil.rmtree(fresh / "pier")
+        fresh.rename(kept)
+    return kept
+
+
+def _wheel_of_this_tree(copy: Path, version: str, out: Path) -> None:
+    """Built from a copy: its version is another, and building leaves folders behind."""
+    ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "tests", "bench", "docs", ".*_cache")
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    project = copy / "pyproject.toml"
+    lines = project.read_text().splitlines()
+    lines = [f'version = "{version}"' if line.startswith("version = ") else line for line in lines]
+    project.write_text("\n".join(lines) + "\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(out),
+    ]
+    subprocess.run([*command, str(copy)], check=True, timeout=BUILD_TIMEOUT_S)
+
+
+def _script(name: str, *words: str) -> None:
+    environment = {**os.environ, "PYTHON": sys.executable}
+    subprocess.run(["sh", str(DOCKER / name), *words], check=True, timeout=BUILD_TIMEOUT_S, env=environment)
+
+
+def _has(tag: str) -> bool:
+    return bool(subprocess.run(["docker", "images", "-q", tag], capture_output=True, check=False).stdout)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+def _quiet() -> dict[str, str]:
+    """The engine's own notices are of no interest here."""
+    return {**os.environ, "DOCKER_CLI_HINTS": "false"}
