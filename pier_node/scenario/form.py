@@ -159,8 +159,24 @@ class SkewForm(ChosenForm, frozen=True, tag="skew"):
     drift_max: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.001
 
 
+class RandomForm(FaultForm, frozen=True, tag="random"):
+    """Faults of every other kind, drawn one after the other, `every_s` apart on average."""
+
+    until_s: Positive | None = None
+    every_s: Positive = 30.0
+    spare: Annotated[int, msgspec.Meta(ge=0)] = 1
+
+
 AnyFault: TypeAlias = (
-    CrashForm | ChurnForm | LossForm | DuplicationForm | ReorderingForm | PartitionForm | SlowForm | SkewForm
+    CrashForm
+    | ChurnForm
+    | LossForm
+    | DuplicationForm
+    | ReorderingForm
+    | PartitionForm
+    | SlowForm
+    | SkewForm
+    | RandomForm
 )
 
 # The whole file

@@ -19,11 +19,13 @@ from pier_node.scenario.form import (
     DuplicationForm,
     LossForm,
     PartitionForm,
+    RandomForm,
     ReorderingForm,
     SkewForm,
     SlowForm,
 )
 from pier_node.scenario.parse import ScenarioError
+from pier_node.scenario.random_faults import draw
 from runtime.rng import Rng
 from runtime.sim import Churn, SimHost, World, skew, slow
 
@@ -38,6 +40,8 @@ class Mischief:
     crashed: int = 0
     restarted: int = 0
     churns: list[Churn] = field(default_factory=list)
+    #: Faults drawn at random, by kind.
+    drawn: dict[str, int] = field(default_factory=dict)
 
     def schedule(self, faults: tuple[AnyFault, ...]) -> None:
         for number, form in enumerate(faults):
@@ -51,6 +55,7 @@ class Mischief:
             "restarted": self.restarted,
             "churn_ended": sum(churn.ended for churn in self.churns),
             "churn_replaced": sum(churn.replaced for churn in self.churns),
+            **{f"drawn_{kind}": count for kind, count in sorted(self.drawn.items())},
         }
 
     def _begin(self, fault: tuple[AnyFault, Rng]) -> None:
@@ -74,6 +79,8 @@ class Mischief:
                 self._partition(form, rng)
             case SlowForm():
                 self._slow(form, rng)
+            case RandomForm():
+                self._draw_later(form, rng)
             case SkewForm():
                 for host in self._choose(form, rng):
                     offset_s = rng.uniform(-form.offset_s_max, form.offset_s_max)
@@ -81,6 +88,18 @@ class Mischief:
 
     def _end(self, until_s: float | None, end: Callable[[None], None]) -> None:
         self.world.call_at(min(until_s or self.load_until_s, self.load_until_s), end, None)
+
+    def _draw_later(self, form: RandomForm, rng: Rng) -> None:
+        at_s = self.world.now + rng.expovariate(1.0 / form.every_s)
+        if at_s < min(form.until_s or self.load_until_s, self.load_until_s):
+            self.world.call_at(at_s, self._draw, (form, rng))
+
+    def _draw(self, fault: tuple[RandomForm, Rng]) -> None:
+        form, rng = fault
+        kind, drawn = draw(rng, self.world.now, form.spare)
+        self.drawn[kind] = self.drawn.get(kind, 0) + 1
+        self._begin((drawn, rng))
+        self._draw_later(form, rng)
 
     def _crash(self, form: CrashForm, rng: Rng) -> None:
         for host in self._choose(form, rng):
