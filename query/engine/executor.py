@@ -36,6 +36,9 @@ TOPIC = "query"
 TOPIC_END = "query-end"
 #: Queries at work on one node; a call beyond it is refused and the refusal is in the account.
 RUNS_MAX = 256
+#: A run that is out of time is kept this much longer for its asker to hear why, who waits less; then it goes, since
+#: an asker that died or is cut off never ends it.
+EXPIRY_S = 10.0
 #: Ids of ended queries that are remembered.
 ENDED_MAX = 4_096
 #: Messages about dropped rows or taps that one node sends for one query a second (PIER 3.3.7).
@@ -181,6 +184,7 @@ class Executor:
         self.runs[spec.id] = run
         _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})
         run.branch = branch
+        run.expiry = self._runtime.call_later(spec.limits.time_s + EXPIRY_S, self._end, run)
         run.start(lambda opgraph: self._is_meant_for_me(opgraph, spec))
         return run
 
@@ -198,6 +202,8 @@ class Executor:
         return not keys or any(self._router.owns(key) for key in keys)
 
     def _end(self, run: Run) -> None:
+        if run.expiry is not None:
+            run.expiry.cancel()
         run.close()
         _log.debug("query is over here", extra={"details": {"query": run.spec.id}})
         self.runs.pop(run.spec.id, None)

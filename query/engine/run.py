@@ -53,6 +53,8 @@ class Run:
         self.late = late
         #: Where the query came from and went to, for aggregations along those edges.
         self.branch: Branch | None = None
+        #: When the executor lets go of it, whoever still might ask.
+        self.expiry: Timer | None = None
         self.started_s = runtime.now()
         self.budget = Budget(spec.limits)
         self.results = results(self.budget, self.fail)

@@ -14,6 +14,8 @@ from tests.docker.hosts import Folders, environment
 #: The user of the image.
 USER = 10001
 STOP_TIMEOUT_S = 15
+#: Whose health the engine looks at.
+WATCHED = "n1"
 
 
 class Containers:
@@ -63,7 +65,8 @@ class Containers:
             "ALL",
         ]
         words += ["--network", self._tag, "--ip", self.host(name), "--network-alias", name]
-        words += ["--health-interval", "2s", "-v", f"{self.keys.path}:/keys:ro"]
+        # Each check starts a Python: often for one of them, so that the test need not wait, and rarely for the others.
+        words += ["--health-interval", "3s" if name == WATCHED else "60s", "-v", f"{self.keys.path}:/keys:ro"]
         words += ["-v", f"{data}:/data", "-v", f"{source}:/logs:ro"]
         words += [word for key, value in told.items() for word in ("-e", f"{key}={value}")]
         await self._docker(*words, self._images[release])

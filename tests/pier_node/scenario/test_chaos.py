@@ -1,0 +1,65 @@
+"""Chaos, short: many seeds of whole nodes under every fault, and judges that can say no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pier_node.scenario import load_scenario, run_scenario
+from pier_node.scenario.random_faults import MENU
+from pier_node.scenario.workloads.chaos import Chaos
+from runtime.rng import Rng
+
+FILE = Path(__file__).resolve().parents[3] / "scenarios" / "chaos-short.toml"
+#: In groups, so that two workers share them.
+SEEDS, GROUPS = 20, 4
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_whole_nodes_come_through_everything(group: int) -> None:
+    scenario, _ = load_scenario(FILE)
+    drawn: dict[str, int] = {}
+    hours = queries = 0.0
+    for seed in range(1 + group, SEEDS + 1, GROUPS):
+        result = run_scenario(scenario, seed)
+        assert result.holds, f"seed {seed}: {[each for each in result.checks if not each.holds]}"
+        hours += result.figures["simulated_hours"]
+        queries += result.figures["queries"]
+        for name, count in result.faults.items():
+            drawn[name] = drawn.get(name, 0) + count
+    print(f"seeds {group + 1}, {group + 1 + GROUPS} ... {SEEDS}: {hours:.2f} h, {queries:g} queries, {drawn}")
+    assert drawn["crashed"] + drawn["churn_ended"] > 0
+
+
+def test_every_fault_there_is_can_be_drawn() -> None:
+    from pier_node.scenario import form
+
+    kinds = {each.__struct_config__.tag for each in form.AnyFault.__args__}
+    assert set(MENU) == kinds - {"random"}
+    rng = Rng(7)
+    for kind, make in MENU.items():
+        assert make(rng, 100.0, 1).__struct_config__.tag == kind
+
+
+def test_the_judges_see_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes whose rows are not all counted are found out."""
+    scenario, _ = load_scenario(FILE)
+    built = Chaos.build
+
+    def without_rows(chaos: Chaos, host: object) -> None:
+        built(chaos, host)  # type: ignore[arg-type]
+        if len(chaos._engines) == 3:
+            chaos._rows = type(chaos._rows)(chaos._rows.rows.slice(0, 1))
+
+    monkeypatch.setattr(Chaos, "build", without_rows)
+    told = [each.found for each in run_scenario(scenario, 1).checks if not each.holds]
+    assert any(text.startswith("answers:") for text in told), told
+
+
+def test_a_lost_object_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publishers that never look at what they published lose it to the first owner that dies."""
+    scenario, _ = load_scenario(FILE)
+    monkeypatch.setattr("overlay.dht.publisher.Publisher._arm", lambda publisher: None)
+    told = [each.found for each in run_scenario(scenario, 1).checks if not each.holds]
+    assert any(text.startswith("lost:") for text in told), told
