@@ -11,6 +11,7 @@ import time
 
 from dht_load import IN_FLIGHT, Load, answer
 from kademlia.network import Server
+from kademlia.utils import digest
 
 #: Its default of 20 would write every value to all 16 nodes; with fewer it is several times faster.
 COPIES = 4
@@ -65,6 +66,7 @@ async def run(role: str, gateway: str | None) -> None:
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         load = Load.parse(line)
+        load.holds = lambda key: server.storage.get(digest(key)) is not None
         await asyncio.gather(*(work(server, load) for _ in range(IN_FLIGHT)))
         answer(load)
     server.stop()

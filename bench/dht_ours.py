@@ -12,7 +12,7 @@ from dht_load import IN_FLIGHT, Load, answer
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, PutObject
 from overlay.objects.name import Name
-from overlay.ring import BITS
+from overlay.ring import BITS, routing_id
 from overlay.stack import OVERLAY_MESSAGES, OverlayNode
 from overlay.transport import LOCAL, open_messenger
 from overlay.transport.keyring import new
@@ -84,6 +84,7 @@ async def run(role: str, gateway: str | None) -> None:
 async def drive(node: OverlayNode) -> None:
     while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
         load = Load.parse(line)
+        load.holds = lambda key: node.router.owns(routing_id("bench", key))
         done = trio.Event()
         Driver(node, load, done.set).start()
         await done.wait()
