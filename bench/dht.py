@@ -2,8 +2,8 @@
 
 100-byte values, 64 operations in flight, interleaved rounds; each figure is the median of the rounds' ratios. Gets
 cross the network: what the reader holds itself is passed over (OpenDHT does not tell; its gets ask others in any
-case). Copies written: ours 1 (put again by its publisher when lost), kademlia 4 (its default of 20 is slower), OpenDHT 8
-or more. Ours is sealed, theirs in the clear. Then, ours alone, with three copies beside the owner's: gets go on while
+case). Copies written: ours 1 (put again by its publisher when lost), kademlia 4 (its default of 20 is slower), OpenDHT
+8 or more. Ours is sealed, theirs in the clear. Then, ours alone, with three copies beside the owner's: gets go on while
 4 of the 16 processes are killed with -9. Usage: dht.py [ROUNDS [SECONDS]]
 """
 
