@@ -5,8 +5,8 @@
 
 Clients come and go, ask in SQL, publish rows that expire, put and get objects; samples of every process are taken all
 the while: resident memory, descriptors, and what the node itself says it holds (timers, streams, runs of queries,
-requests under way). The first third is warm-up: caches fill, allocators settle. Then the median of the middle third is held
-against that of the last. Prints one JSON object; exit code 1 when something grew.
+requests under way). The first third is warm-up: caches fill, allocators settle. Then the median of the middle third
+is held against that of the last. Prints one JSON object; exit code 1 when something grew.
 """
 
 from __future__ import annotations
