@@ -135,6 +135,14 @@ class Filters(Protocol):
         """Calls handler once the filter of all nodes is there; None if there will be none."""
         ...
 
+    def give(self, name: str, summary: bytes) -> None:
+        """Stores what this node has to say under a name, as it travels."""
+        ...
+
+    def take(self, name: str, handler: Callable[[bytes], None]) -> None:
+        """Calls handler once what all nodes said is there; nothing if there will be nothing."""
+        ...
+
 
 class Tap(Protocol):
     """Gets a copy of what flows into or out of an operator while somebody looks (PIER 3.3.7)."""

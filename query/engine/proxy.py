@@ -160,7 +160,7 @@ class ProxyQuery:
     def _advance(self, number: int, report: Report) -> None:
         if report.trees:
             self._take_trees(number, report.trees)
-        self._filters = cut(report.filters)
+        self._filters = cut(report.filters, len(self.spec.owners))
         if number < self._shared:
             self._base = report
         elif self._base is not None:

@@ -24,6 +24,7 @@ EXCHANGES = {
     "dht": ("ns", ""),
     "dhtmessage": ("ns", ""),
     "bloom": ("name", FILTER),
+    "heavy": ("name", FILTER),
     "ip": ("channel", "ip:"),
     "tree": ("channel", TREE),
     "overflow": ("channel", TREE),
@@ -56,10 +57,10 @@ def _is_put(operator: Operator) -> bool:
 
 
 def _is_scan(operator: Operator) -> bool:
-    """A selection by a Bloom filter reads what all nodes have put under its name."""
-    return operator.type == "scan" or (operator.type, operator.implementation.lower()) == (
-        "selection",
-        "bloom",
+    """A selection by a Bloom filter reads what all nodes have put under its name, as the marking of heavy keys does."""
+    return operator.type == "scan" or (operator.type, operator.implementation.lower()) in (
+        ("selection", "bloom"),
+        ("projection", "heavy"),
     )
 
 
@@ -67,7 +68,7 @@ def needs_owners(plan: Plan) -> bool:
     """Whether rows go straight to the owners of partition groups, so that these must be known beforehand, or a filter
     is made in proportion to the number of nodes."""
     return any(
-        _is_put(operator) and operator.implementation.lower() in ("dht", "bloom")
+        _is_put(operator) and operator.implementation.lower() in ("dht", "bloom", "heavy")
         for opgraph in plan.opgraphs
         for operator in opgraph.operators
     )

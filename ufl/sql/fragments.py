@@ -160,11 +160,16 @@ class Builder:
         self.close(fragment)
 
     def put_beside(
-        self, fragment: Fragment, namespace: str, keys: Sequence[Expression], drop_nulls: bool = False
+        self,
+        fragment: Fragment,
+        namespace: str,
+        keys: Sequence[Expression],
+        drop_nulls: bool = False,
+        more: Mapping[str, Setting] | None = None,
     ) -> None:
         """The same as a second way out, beside what else becomes of the rows."""
         last = fragment.last
-        settings: dict[str, Setting] = {"nulls": "drop"} if drop_nulls else {}
+        settings: dict[str, Setting] = {**({"nulls": "drop"} if drop_nulls else {}), **(more or {})}
         self.add(
             fragment,
             "rehash",
@@ -216,14 +221,21 @@ class Builder:
             fragment.hashed = [fields]
         return fragment
 
-    def rehash(self, fragment: Fragment, keys: Sequence[Expression], drop_nulls: bool = False) -> Fragment:
+    def rehash(
+        self,
+        fragment: Fragment,
+        keys: Sequence[Expression],
+        drop_nulls: bool = False,
+        more: Mapping[str, Setting] | None = None,
+    ) -> Fragment:
         """Rows of equal keys come together on one node; those without a key may be left out. Rows of a few nodes
         come to the asker: nobody else need hear of the query."""
         if fragment.place == FEW:
             return self._to_asker(fragment)
         columns = fragment.columns
         namespace = self.namespace("meet")
-        self.put(fragment, namespace, keys, drop_nulls)
+        self.put_beside(fragment, namespace, keys, drop_nulls, more)
+        self.close(fragment)
         return self.take_up(namespace, columns, keys)
 
     def gather(self, fragment: Fragment) -> Fragment:

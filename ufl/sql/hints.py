@@ -26,7 +26,8 @@ HASH, FETCH, SEMIJOIN, BLOOM, HIERARCHICAL, NESTED = (
     "hierarchical",
     "nested",
 )
-STRATEGIES = (HASH, FETCH, SEMIJOIN, BLOOM, HIERARCHICAL, NESTED)
+SKEW = "skew"
+STRATEGIES = (HASH, FETCH, SEMIJOIN, BLOOM, HIERARCHICAL, NESTED, SKEW)
 
 _HINT = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*,?")
 

@@ -7,6 +7,7 @@
 | semi | keys and places are rehashed and joined, the rows of pairs fetched | all; further conditions: inner |
 | bloom | rows that can have no partner, by a filter of all keys, are not rehashed | all but full |
 | hierarchical | rows travel hop by hop, joined at every node on the way | inner |
+| skew | as hash; rows of very frequent keys are dealt out, their partners copied | all but full |
 | nested | one side stays, every owner gets the other: also for conditions that are no equality | all but full |
 
 Conditions on one side and columns nobody wants are gone before rows travel; what needs both sides is tested where pairs
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 from query.plan import Array, Constant, Expression, Field, Setting, Table, fields_of
 from ufl.sql.errors import Refused
 from ufl.sql.fragments import EVERYWHERE, Fragment
-from ufl.sql.hints import BLOOM, FETCH, HASH, HIERARCHICAL, NESTED, SEMIJOIN
+from ufl.sql.hints import BLOOM, FETCH, HASH, HIERARCHICAL, NESTED, SEMIJOIN, SKEW
 from ufl.sql.matches import inner_table
 from ufl.sql.relations import (
     ANTI,
@@ -75,6 +76,7 @@ class _Joining:
             BLOOM: self._bloom,
             HIERARCHICAL: self._hierarchical,
             NESTED: self._nested,
+            SKEW: self._skew,
         }
         fragment = ways[choice.strategy](choice)
         return self._hashed(fragment) if choice.strategy in (HASH, SEMIJOIN, BLOOM) else fragment
@@ -108,6 +110,8 @@ class _Joining:
                 offered[SEMIJOIN] = ""
             if kind != FULL:
                 offered[BLOOM] = ""
+                if _can_be_read_again(self._join.right if kind == RIGHT else self._join.left):
+                    offered[SKEW] = ""
             if kind == INNER:
                 offered[HIERARCHICAL] = ""
         if kind != FULL:
@@ -119,6 +123,8 @@ class _Joining:
             return "it is part of a recursion"
         if strategy == FETCH:
             return "its inner side must be a table that is published under exactly the columns joined"
+        if strategy == SKEW and self._join.kind != FULL:
+            return "the keys of a subquery cannot be counted beforehand"
         if strategy == SEMIJOIN:
             return "a condition beside equalities needs the rows themselves"
         return "it must keep rows without partner"
@@ -222,6 +228,33 @@ class _Joining:
         which = "both sides" if len(filtered) == 2 else ("left rows", "right rows")[filtered[0]]
         self._note(
             BLOOM, f"filters of the keys climb the tree; {which} without partner are not rehashed", choice
+        )
+        return self._paired(sides)
+
+    def _skew(self, choice: Choice) -> Fragment:
+        """The keys of one side are counted; rows of its frequent keys are dealt out among all owners, and the rows of
+        the other side with such a key go to all of them."""
+        builder = self._builder
+        dealt = 1 if self._join.kind == RIGHT else 0
+        name, mark = builder.name("counts"), builder.name("heavy")
+        counted = self._only_keys(dealt)
+        builder.add(counted, "count", "put", "Heavy", name=name, keys=Array(tuple(self._keys[dealt])))
+        builder.close(counted)
+        sides = []
+        for side, fragment in enumerate(self._sides()):
+            keys, columns = Array(tuple(self._keys[side])), fragment.columns
+            builder.add(fragment, "mark", "projection", "Heavy", name=name, keys=keys, column=mark)
+            how = "deal" if side == dealt else "copy"
+            taken = builder.rehash(
+                fragment, self._keys[side], self._drops_nulls(side), {"heavy": mark, "marked": how}
+            )
+            taken.columns, taken.hashed = columns, []
+            sides.append(taken)
+        which = ("left", "right")[dealt]
+        self._note(
+            SKEW,
+            f"{which} rows of frequent keys are dealt out among the owners, which all get their partners",
+            choice,
         )
         return self._paired(sides)
 

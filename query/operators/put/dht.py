@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import PutObject, Target
@@ -22,7 +24,7 @@ from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.operators.put.placement import by_group, by_key, without_nulls
+from query.operators.put.placement import by_group, by_key, parts_of, without_nulls
 from query.wire import encode, split
 from runtime.api import Timer
 
@@ -68,6 +70,14 @@ class PutDht(Operator):
             "keep",
             choices=("keep", "drop"),
         ),
+        Option("heavy", "text", "a column that marks rows which are dealt out or copied; it does not travel"),
+        Option(
+            "marked",
+            "choice",
+            "deal: marked rows go to the owners in turn; copy: all of them get each",
+            "deal",
+            choices=("deal", "copy"),
+        ),
         Option("lifetime", "number", "seconds the objects live; for placement by key", 600.0, least=0.001),
     )
 
@@ -77,6 +87,10 @@ class PutDht(Operator):
         self._exchange = services["exchange"]
         self._keys = Evaluator(self, self.options["keys"])
         self._placement: str = self.options["placement"]
+        self._heavy: str | None = self.options["heavy"]
+        #: Rows of heavy keys so far, and where the next of them goes.
+        self.heavy_rows = 0
+        self._dealt = int.from_bytes(services["node"][:4], "big")
         self._drops_nulls = self.options["nulls"] == "drop"
         self._temporary = self._exchange.is_internal(self.options["ns"])
         spec = services["run"].spec
@@ -153,9 +167,31 @@ class PutDht(Operator):
     def _parts(self, batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
         if self._placement == "key":
             return by_key(batch, keys)
+        if self._heavy is not None:
+            return self._marked_parts(batch, keys)
         if self._placement == "group":
             return by_group(batch, keys, self._groups, self.meet, self._together)
         return (("", piece) for piece in split(batch))
+
+    def _marked_parts(self, batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
+        """Rows of heavy keys go to the owners in turn, or to all of them; the others where their key belongs."""
+        assert self._heavy is not None, "only marked rows come here"
+        marks = batch.column(self._heavy)
+        rows = Batch(batch.table, batch.data.drop_columns([self._heavy]))
+        plain = pc.invert(marks)
+        yield from by_group(
+            rows.take(plain), [key.filter(plain) for key in keys], self._groups, self.meet, self._together
+        )
+        marked = rows.take(marks)
+        if marked.num_rows == 0:
+            return
+        self.heavy_rows += marked.num_rows
+        if self.options["marked"] == "copy":
+            yield from ((str(owner), marked) for owner in range(len(self._owners)))
+            return
+        places = (np.arange(marked.num_rows) + self._dealt) % len(self._owners)
+        self._dealt += marked.num_rows
+        yield from parts_of(marked, places, [str(owner) for owner in range(len(self._owners))])
 
     def _object(self, key: str, value: bytes, target: Target) -> PutObject:
         self._puts += 1

@@ -31,13 +31,13 @@ def by_group(
     numbers = ((hash_columns(keys) % np.uint64(groups)).astype(np.int64) + shift) % groups
     if owners is not None:
         numbers = np.asarray(owners, dtype=np.int64)[numbers]
-    yield from _parts(batch, numbers, [str(number) for number in range(groups)])
+    yield from parts_of(batch, numbers, [str(number) for number in range(groups)])
 
 
 def by_key(batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
     """The rows of each key."""
     encoded = key_column(keys).dictionary_encode()
-    yield from _parts(batch, np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist())
+    yield from parts_of(batch, np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist())
 
 
 def without_nulls(batch: Batch, keys: list[pa.Array]) -> tuple[Batch, list[pa.Array]]:
@@ -49,7 +49,7 @@ def without_nulls(batch: Batch, keys: list[pa.Array]) -> tuple[Batch, list[pa.Ar
     return batch.take(there), [key.filter(there) for key in keys]
 
 
-def _parts(batch: Batch, numbers: np.ndarray, names: list[str]) -> Iterator[tuple[str, Batch]]:
+def parts_of(batch: Batch, numbers: np.ndarray, names: list[str]) -> Iterator[tuple[str, Batch]]:
     order = np.argsort(numbers, kind="stable")
     ordered = Batch(batch.table, batch.data.take(pa.array(order)), batch.schema_id)
     present, starts = np.unique(numbers[order], return_index=True)

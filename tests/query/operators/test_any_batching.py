@@ -159,7 +159,15 @@ ELSEWHERE = {
     *("scan/Values", "projection/Repeat", "sort/Limit", "groupby/Single"),
     *("put/Tree", "scan/Tree", "scan/Overflow", "put/Epochs", "scan/Epochs"),
     *("put/DHT", "put/DHTMessage", "put/IP", "result/NetSend"),
-    *("cache/Rows", "join/Rows", "selection/Unmet", "scan/Index", "put/Index"),
+    *(
+        "cache/Rows",
+        "join/Rows",
+        "selection/Unmet",
+        "scan/Index",
+        "put/Index",
+        "put/Heavy",
+        "projection/Heavy",
+    ),
 }
 
 
