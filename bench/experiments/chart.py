@@ -15,6 +15,10 @@ LEFT, RIGHT, TOP, BOTTOM = 80, 210, 40, 60
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C564B")
 
 
+#: A curve with more points than this is one without marks.
+MARKED_MAX = 16
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     label: str
@@ -86,6 +90,10 @@ def _line(number: int, name: str, places: Sequence[tuple[float, float, float, fl
         for px, _, low, high in places
         if low - high > 1.0
     )
+    if len(places) <= MARKED_MAX:
+        errors += "".join(
+            f'<circle cx="{px:.1f}" cy="{py:.1f}" r="2.5" fill="{colour}"/>' for px, py, _, _ in places
+        )
     legend_x, legend_y = WIDTH - RIGHT + 14, TOP + 16 + 20 * number
     return (
         f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>{errors}'

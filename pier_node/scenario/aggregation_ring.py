@@ -94,11 +94,11 @@ class AggregationRing:
         routers = [overlay.router for overlay in self.overlays]
         assert all(isinstance(router, BambooRouter) for router in routers)
         latency_s = self.world.topology.latency_s
-        place = {host.address: host.index for host in self.hosts}
+        place = {router: host.index for router, host in zip(routers, self.hosts, strict=True)}
         fill(
             [router for router in routers if isinstance(router, BambooRouter)],
             self.world.rng("tables"),
-            lambda a, b: 2.0 * latency_s(place[a.me.address], place[b.me.address]),
+            lambda a, b: 2.0 * latency_s(place[a], place[b]),
         )
         for overlay in self.overlays:
             overlay.start()
