@@ -183,14 +183,14 @@ def test_any_algorithm_may_be_named(live: Live) -> None:
 
 
 def test_cancelling_ends_it_everywhere(live: Live) -> None:
-    live.ask("SELECT count(*) FROM fw EVERY '1 second'")
+    live.ask("SELECT count(*) FROM fw EVERY '20 seconds'")
     live.pass_s(400.0)
     assert live.sink.account is None, "it runs longer than the usual time of a query"
     assert live.handle is not None
     live.handle.cancel("enough")
     account = live.end()
     assert (account.ended, account.asked, account.answered) == ("cancelled", NODES, NODES)
-    assert len(live.sink.answers) >= 399
+    assert len(live.sink.answers) >= 19
 
 
 def test_published_rows_are_new_data(live: Live) -> None:

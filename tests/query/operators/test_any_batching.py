@@ -157,7 +157,16 @@ ELSEWHERE = {
     *("join/Index", "put/Eddy", "put/Bloom", "selection/Bloom", "null/NullSource", "null/NullSink"),
     *("scan/CSV", "scan/Parquet", "scan/JDBC", "scan/Local", "scan/DHT", "scan/DHTMessage", "scan/IP"),
     *("scan/Values", "projection/Repeat", "sort/Limit", "groupby/Single"),
-    *("put/Tree", "scan/Tree", "scan/Overflow", "put/Epochs", "scan/Epochs"),
+    *(
+        "put/Tree",
+        "scan/Tree",
+        "scan/Overflow",
+        "put/Epochs",
+        "scan/Epochs",
+        "put/EpochRows",
+        "scan/EpochRows",
+    ),
+    *("result/Epochs", "cache/Windows", "groupby/Windows"),
     *("put/DHT", "put/DHTMessage", "put/IP", "result/NetSend"),
     *(
         "cache/Rows",
