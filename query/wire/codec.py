@@ -7,7 +7,7 @@ Decoding raises WireError for any bytes that are no batch, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from query.batch import Batch
 from query.wire import raw, rawread, small
@@ -71,17 +71,10 @@ def encode_parts(batch: Batch, bounds: Sequence[tuple[int, int]]) -> Iterator[by
 def decode(message: bytes, schemas: SchemaReceiver) -> Batch | MissingSchema:
     """The batch; MissingSchema when the peer must be asked for its schema first. Raises WireError."""
     form = message[0] if message else 0
-    at = 1 + ID_BYTES
-    if form & ~INLINE not in (SMALL, RAW) or len(message) < at:
-        raise WireError("no batch")
-    wire_id = message[1:at]
+    at = _body_at(message)
+    wire_id = message[1 : 1 + ID_BYTES]
     if form & INLINE:
-        start = at + _LENGTH_BYTES
-        length = int.from_bytes(message[at:start], "big")
-        if length > SCHEMA_BYTES_MAX or len(message) < start + length:
-            raise WireError("malformed schema")
-        at = start + length
-        schema = schemas.learn(message[start:at], wire_id)
+        schema = schemas.learn(message[1 + ID_BYTES + _LENGTH_BYTES : at], wire_id)
     else:
         known = schemas.get(wire_id)
         if known is None:
@@ -92,6 +85,67 @@ def decode(message: bytes, schemas: SchemaReceiver) -> Batch | MissingSchema:
     else:
         data = rawread.unpack(memoryview(message)[at:], schema.schema)
     return Batch(schema.table, data, schema.number)
+
+
+def _body_at(message: bytes) -> int:
+    """Where the columns begin. Raises WireError."""
+    form = message[0] if message else 0
+    at = 1 + ID_BYTES
+    if form & ~INLINE not in (SMALL, RAW) or len(message) < at:
+        raise WireError("no batch")
+    if form & INLINE:
+        start = at + _LENGTH_BYTES
+        length = int.from_bytes(message[at:start], "big")
+        if length > SCHEMA_BYTES_MAX or len(message) < start + length:
+            raise WireError("malformed schema")
+        at = start + length
+    return at
+
+
+def decode_many(
+    messages: Iterable[bytes], schemas: SchemaReceiver
+) -> Iterator[tuple[int, Batch | MissingSchema | WireError]]:
+    """As `decode`, for many: small batches of one schema that follow each other come as one, with their number. What is
+    no batch comes as its error, alone."""
+    head = b""
+    run: list[bytes] = []
+    bodies: list[bytes] = []
+    for message in messages:
+        try:
+            at = _body_at(message)
+        except WireError as error:
+            yield from _decoded(run, bodies, schemas)
+            yield 1, error
+            head, run, bodies = b"", [], []
+            continue
+        if run and not (message[0] & SMALL and message[:at] == head):
+            yield from _decoded(run, bodies, schemas)
+            run, bodies = [], []
+        head = message[:at]
+        run.append(message)
+        bodies.append(message[at:])
+    yield from _decoded(run, bodies, schemas)
+
+
+def _decoded(
+    run: list[bytes], bodies: list[bytes], schemas: SchemaReceiver
+) -> Iterator[tuple[int, Batch | MissingSchema | WireError]]:
+    """Messages of one head: together if they can be, else one by one."""
+    if len(run) > 1:
+        try:
+            first = decode(run[0], schemas)
+            if isinstance(first, Batch):
+                data = small.unpack_many(bodies, first.schema)
+                yield len(run), Batch(first.table, data, first.schema_id)
+                return
+        except WireError:
+            # One of them is at fault: each for itself tells which.
+            first = None
+    for message in run:
+        try:
+            yield 1, decode(message, schemas)
+        except WireError as error:
+            yield 1, error
 
 
 #: What `split` aims for: a message that is a small part of a transport window and of the limits above.

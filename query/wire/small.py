@@ -4,7 +4,7 @@ message takes 350, and most messages of an aggregation tree are of this kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -68,14 +68,24 @@ _decoder = msgspec.msgpack.Decoder(Annotated[list[_Rows], msgspec.Meta(max_lengt
 
 def unpack(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """Raises WireError for anything that is not a batch of this schema."""
+    return unpack_many((body,), schema)
+
+
+def unpack_many(bodies: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of several batches of one schema as one: an Arrow array costs more to make than its few values. Raises
+    WireError if any of them is not a batch of this schema."""
     try:
-        columns = _decoder.decode(body)
-        if len(columns) != len(schema) or not columns:
-            raise WireError("malformed columns")
-        arrays = [_column(values, field.type) for values, field in zip(columns, schema, strict=True)]
-        rows = len(arrays[0])
-        if any(len(a) != rows for a in arrays):
-            raise WireError("columns of different lengths")
+        together: list[list[Any]] = [[] for _ in schema]
+        for body in bodies:
+            columns = _decoder.decode(body)
+            if len(columns) != len(schema) or not columns:
+                raise WireError("malformed columns")
+            rows = len(columns[0])
+            for values, column in zip(together, columns, strict=True):
+                if len(column) != rows:
+                    raise WireError("columns of different lengths")
+                values += column
+        arrays = [_column(values, field.type) for values, field in zip(together, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     except WireError:
         raise

@@ -21,7 +21,7 @@ from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
-from query.wire import SchemaReceiver, WireError, decode
+from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
 
 @register
@@ -73,7 +73,7 @@ class ScanDht(Source):
 
     def _scan(self, tag: int, done: Callable[[], None]) -> None:
         def each(objects: list[GotObject]) -> None:
-            self.context.guard(lambda: self._objects(objects, tag))
+            self.context.guard(lambda: self.take_objects(objects, tag))
 
         def ended() -> None:
             # A continuous query scans again and again.
@@ -103,9 +103,13 @@ class ScanDht(Source):
         self._reading.pop(tag, None)
         self.deliver_end(tag)
 
-    def _objects(self, objects: list[GotObject], tag: int) -> None:
-        for got in objects:
-            self.take_object(got.name, got.value, tag)
+    def take_objects(self, objects: list[GotObject], tag: int) -> None:
+        """Objects that a scan found here: many small ones of one schema are one batch."""
+        for count, batch in decode_many((got.value for got in objects), self._schemas):
+            if isinstance(batch, Batch):
+                self.give(batch, tag, count)
+            else:
+                self._unread(batch)
 
     def take_object(self, name: Name, value: bytes, tag: int) -> None:
         """An object of this node; the DHT shows each once."""
@@ -118,19 +122,20 @@ class ScanDht(Source):
 
     def read(self, value: bytes) -> Batch | None:
         """The rows of an object; None, and counted, when it has none."""
-        try:
-            batch = decode(value, self._schemas)
-        except WireError as error:
-            self.drop(1, f"malformed object: {error}")
-            return None
+        ((_, batch),) = decode_many((value,), self._schemas)
         if isinstance(batch, Batch):
             return batch
-        self.drop(1, "an object without its schema")
+        self._unread(batch)
         return None
 
-    def give(self, batch: Batch, tag: int) -> None:
+    def _unread(self, problem: MissingSchema | WireError) -> None:
+        without = isinstance(problem, MissingSchema)
+        self.drop(1, "an object without its schema" if without else f"malformed object: {problem}")
+
+    def give(self, batch: Batch, tag: int, objects: int = 1) -> None:
+        """Rows of so many objects."""
         if self._internal:
-            self._exchange.received += 1
+            self._exchange.received += objects
         self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)
 
     def _fetch(self, probe: Probe) -> None:

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from overlay.dht.operations import GotObject
 from overlay.dht.watch import Passing
 from overlay.objects.name import Name
 from overlay.router import Verdict
@@ -58,6 +59,11 @@ class ScanDhtMessage(ScanDht):
             return Verdict.STOP if self._path is None else add_hop(object_.value, self._node)
 
         self.subscriptions.append(self.dht.upcall(self.prefix, passing))
+
+    def take_objects(self, objects: list[GotObject], tag: int) -> None:
+        """Each has a way it came by."""
+        for got in objects:
+            self.take_object(got.name, got.value, tag)
 
     def take_object(self, name: Name, value: bytes, tag: int) -> None:
         if name in self._seen:

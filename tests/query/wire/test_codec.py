@@ -12,6 +12,7 @@ from query.wire import (
     SchemaReceiver,
     WireError,
     decode,
+    decode_many,
     encode,
     encode_parts,
     split,
@@ -67,6 +68,16 @@ def test_parts_are_encoded_as_they_would_be_alone(seed: int, columns: int, sizes
     bounds = [(end - size, end) for size, end in zip(sizes, ends, strict=True)]
     wanted = [encode(batch.slice(start, end - start), inline_schema=True) for start, end in bounds]
     assert list(encode_parts(batch, bounds)) == wanted
+    # Read together they are the same rows in fewer batches; what is no batch is told alone.
+    garbage = [b"", b"\x11nothing", wanted[0][:-1]] if wanted else [b""]
+    mixed = [*wanted[: len(wanted) // 2], *garbage, *wanted[len(wanted) // 2 :]]
+    read = list(decode_many(mixed, SchemaReceiver()))
+    assert sum(count for count, _ in read) == len(mixed)
+    assert sum(isinstance(each, WireError) for _, each in read) == len(garbage)
+    rows = [each for _, each in read if isinstance(each, Batch)]
+    assert sum(each.num_rows for each in rows) == batch.num_rows
+    if rows:
+        assert same(concat(rows), batch)
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
