@@ -30,7 +30,7 @@ class _Watched:
         self._seen: tuple[tuple[int, int, int] | None, ...] | None = None
 
     def _state(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Changes whenever a file is replaced or written."""
+        """Changes whenever a file is replaced or written, or becomes another's to read."""
         return tuple(_stamp(file) for file in self._files)
 
     def look(self, journal: Journal) -> None:
@@ -49,7 +49,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
         found = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_ctime_ns, found.st_ino, found.st_size
 
 
 async def watch_keys(config: Config, credentials: Credentials, parts: NodeParts, journal: Journal) -> None:

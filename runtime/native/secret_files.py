@@ -30,7 +30,8 @@ def read_secret(path: str | Path) -> str:
 
 
 def write_secret(path: str | Path, text: str, *, replace: bool = False) -> None:
-    """Writes a file of mode 0600, whole or not at all. An existing one is kept unless `replace`."""
+    """Writes a file of mode 0600, whole or not at all. An existing one is kept unless `replace`; its owner stays its
+    owner, so that an administrator does not lock a node out of its own keys."""
     path = Path(path)
     if not replace and path.exists():
         raise FileExistsError(f"{path} exists")
@@ -40,6 +41,9 @@ def write_secret(path: str | Path, text: str, *, replace: bool = False) -> None:
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
             file.flush()
+            if os.geteuid() == 0 and path.exists():
+                before = path.stat()
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
