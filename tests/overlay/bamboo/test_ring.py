@@ -230,3 +230,14 @@ def test_a_young_member_does_not_own_the_world() -> None:
     world.run_for(10.0)
     assert router.joined
     assert found == [True] * 16
+
+
+def test_leaf_sets_are_compared_soon_again_while_they_change() -> None:
+    ring = make_ring(5)
+    router = ring.router_of(ring.members[0])
+    config, compare = router.core.config, router._maintenance._leaves
+    compare()
+    assert compare() == config.leaf_period_ceiling_s
+    ring.build(ring.world.add_host())
+    ring.world.run_for(2.0)
+    assert compare() == config.leaf_period_floor_s
