@@ -34,6 +34,8 @@ _log = logging.getLogger("pier.query")
 
 TOPIC = "query"
 TOPIC_END = "query-end"
+#: Asks every node whether it is there: a continuous query is answered long before its own spread comes back.
+TOPIC_CENSUS = "query-census"
 #: Queries at work on one node; a call beyond it is refused and the refusal is in the account.
 RUNS_MAX = 256
 #: A run that is out of time is kept this much longer for its asker to hear why, who waits less; then it goes, since
@@ -87,6 +89,7 @@ class Executor:
         self._allowances: dict[str, _Allowance] = {}
         spread.on_arrival(TOPIC, self._called)
         spread.on_arrival(TOPIC_END, self._ended_by_asker)
+        spread.on_arrival(TOPIC_CENSUS, lambda branch: branch.reply())
         spread.on_arrival(taps.TOPIC, lambda branch: taps.answer(branch, self.runs, self._tapped))
         messenger.on(ResultCredit, self._credited)
         messenger.on(PeerBatch, self._peer_sent)

@@ -28,13 +28,13 @@ from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, settled
 from query.engine.aim import arcs_of, spread_over
-from query.engine.executor import TOPIC, TOPIC_END
+from query.engine.executor import TOPIC, TOPIC_CENSUS, TOPIC_END
 from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
 from query.engine.results import ResultReceiver
 from query.engine.spec import GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
-from query.engine.stages import keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
+from query.engine.stages import EPOCHS, keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
@@ -107,6 +107,8 @@ class ProxyQuery:
 
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
+        if any(namespace.startswith(EPOCHS) for stage in self._stages for namespace in stage.namespaces):
+            self._proxy.spread.start(TOPIC_CENSUS, b"", self._counted)
         if not needs_owners(self.spec.plan):
             self._stage(0)
             return
@@ -116,6 +118,11 @@ class ProxyQuery:
             self._proxy.runtime.call_later(0.0, self._stage_unless_ended, 0)
 
         self._proxy.find_owners(self.spec, found, self._unsettled)
+
+    def _counted(self, reply: bytes | None, coverage: Coverage) -> None:
+        """So many nodes there are for the epochs of a continuous query to count against."""
+        if not self.ended:
+            self.sink.progress(coverage.received + coverage.unreachable, 0)
 
     def _unsettled(self) -> None:
         self._errors["the ring is not settled: owners of keys cannot be found; try again"] = None
