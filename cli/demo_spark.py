@@ -33,13 +33,14 @@ class SparkJob:
 
     async def fed(self) -> None:
         """Waits until both tables are there, and says so."""
+        print("Spark feeds two tables meanwhile … ", end="", flush=True)
         session = await self._step("session")
         reputation = await self._step("reputation")
         history = await self._step("history")
         lines = await self._step("lines")
         print(
-            f"\nMeanwhile Spark was up after {session['seconds']} s, fed the reputation table "
-            f"({reputation['seconds']} s) and {lines['parsed']:,} old events from raw logs ({history['seconds']} s).",
+            f"it was up after {session['seconds']} s, fed the reputation table ({reputation['seconds']} s)\n"
+            f"and {lines['parsed']:,} old events from raw logs ({history['seconds']} s).",
             flush=True,
         )
 
