@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from overlay.spread.account import Account as Coverage
 from query.engine.spec import Report
+from query.operators.put.dht import NOT_STORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Account:
     rows: int = 0
     result_bytes: int = 0
     elapsed_s: float = 0.0
-    #: complete, partial (some node failed or was not reached), cancelled, limit, failed.
+    #: complete, partial (a node failed or was not reached, or rows were lost between nodes), cancelled, limit, failed.
     ended: str = "complete"
     #: Rows that could not be processed, by operator and reason.
     dropped: dict[str, int] = field(default_factory=dict)
@@ -55,13 +56,15 @@ def settled(
 ) -> Account:
     """The account of a query whose first spread reached `first` and whose last stage reported `last`.
 
-    A node that answered the first stage and is not in the last report has failed on the way."""
+    A node that answered the first stage and is not in the last report has failed on the way. Rows that no node could
+    be made to take are missing from the answer although every node did its part: that is no complete answer either."""
     asked = first.received + first.unreachable
     done = min(last.answered + last.empty, first.received)
     empty = min(last.empty, done)
     missing = asked - done
     unreachable = min(first.unreachable, missing)
-    if ended == "complete" and (missing or first.uncovered):
+    lost = any(f": {NOT_STORED}" in reason for reason in last.dropped)
+    if ended == "complete" and (missing or first.uncovered or lost):
         ended = "partial"
     return Account(
         query=query,

@@ -63,7 +63,8 @@ def image(work: Path, version: str) -> str:
 
 def _wheels() -> Path:
     """What a node needs and what installs it, from the cache if the constraints are the same."""
-    needs = (ROOT / "constraints.txt").read_bytes() + (ROOT / "pyproject.toml").read_bytes()
+    made_of = (ROOT / "constraints.txt", ROOT / "pyproject.toml", DOCKER / "make-wheels.sh")
+    needs = b"".join(file.read_bytes() for file in made_of)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pier-tests"
     kept = home / f"wheels-{_hash(needs)}"
     if not kept.exists():

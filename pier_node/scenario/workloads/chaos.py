@@ -49,8 +49,9 @@ TABLE, NAMESPACE = "rows", "kept"
 GROUPS = 5
 COUNT = f"SELECT count(*) AS n FROM {TABLE}"
 BY_GROUP = f"SELECT g, count(*) AS n FROM {TABLE} GROUP BY g"
-#: What a query may take beyond its limit of time: a timer's turn on a host that is slow.
-BUDGET_SLACK_S = 5.0
+#: What a query may take beyond its limit of time: the grace in which nodes that ran out of it say so, and a timer's
+#: turn on a host that is slow or whose clock drifts.
+BUDGET_SLACK_S = 7.0
 #: How often what nodes hold is looked at.
 LOOK_S = 30.0
 #: Complaints of one kind that are told; all are counted.

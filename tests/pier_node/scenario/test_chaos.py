@@ -13,7 +13,7 @@ from runtime.rng import Rng
 
 FILE = Path(__file__).resolve().parents[3] / "scenarios" / "chaos-short.toml"
 #: In groups, so that two workers share them.
-SEEDS, GROUPS = 20, 4
+SEEDS, GROUPS = 50, 10
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
