@@ -84,7 +84,11 @@ async def _demo(args: argparse.Namespace, world: World, directory: Any) -> None:
     from cli.demo_report import Findings, write_report
 
     found, began_s = Findings(nodes=args.count), time.monotonic()
-    async with _nodes(args, world, directory) as spark, trio.open_nursery() as growing:
+    async with (
+        _ending_in_order(),
+        _nodes(args, world, directory) as spark,
+        trio.open_nursery() as growing,
+    ):
         for number in range(world.hosts):
             growing.start_soon(world.grow, number)
         try:
@@ -96,6 +100,25 @@ async def _demo(args: argparse.Namespace, world: World, directory: Any) -> None:
     if args.keep:
         _say(f'The nodes run on. Ask them: pier sql --dir {directory.path} "SELECT …"')
         _say(f"Stop them: pier cluster stop --dir {directory.path}; then delete {world.folder}")
+
+
+@asynccontextmanager
+async def _ending_in_order() -> AsyncIterator[None]:
+    """Told to end (SIGTERM), the demo stops what it started and then ends."""
+    import trio
+
+    async def watch(scope: trio.CancelScope) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM) as signals:
+            async for _ in signals:
+                _say("\nEnding …")
+                scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, nursery.cancel_scope)
+        yield
+        nursery.cancel_scope.cancel()
+        return
+    raise CommandFailed("the demo was ended")
 
 
 @asynccontextmanager

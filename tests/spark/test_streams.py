@@ -18,7 +18,7 @@ from tests.spark.test_batch import count
 pytestmark = pytest.mark.processes
 
 EVENTS = "SELECT ts, src, dpt FROM fw EVERY '1 second'"
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 
 
 @pytest.fixture(scope="module")
