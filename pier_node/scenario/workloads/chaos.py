@@ -3,8 +3,8 @@
 Every node has the same number of rows of a table of its own. Somebody asks somewhere, all the time, how many rows there
 are, in all or by group; publishers keep objects alive. Seen from outside, at all times:
 
- * an account adds up; an answer that calls itself complete has all rows of the nodes it asked, and no answer has a row
-   twice;
+ * an account adds up; an answer that calls itself complete has all rows of the nodes it asked, and no answer has more
+   than all nodes that lived meanwhile;
  * a query ends within its budget, whatever happens to nodes, and leaves nothing behind on any of them;
  * what a node holds stays within bounds.
 
@@ -228,7 +228,7 @@ class Chaos(Workload[ChaosForm]):
         expected = self.form_values.rows_per_node * account.asked
         if account.ended == "complete" and asked.rows_counted < expected:
             self.complain("answers", f"{asked.rows_counted} rows and not {expected}: {account}")
-        # A node that its parent took for dead may have sent its rows all the same: once each, never more.
+        # A node that its parent took for dead may have sent its rows all the same.
         self._uncounted += asked.rows_counted > expected
         if asked.rows_counted > self.form_values.rows_per_node * self._lived_since(asked.asked_at):
             self.complain("answers", f"{asked.rows_counted} rows are more than there were: {account}")
