@@ -98,6 +98,8 @@ class Namespaces:
             self._running[name] = Popen(
                 ["ip", "netns", "exec", self._namespace(name), sys.executable, "-m", "cli.main", "node"],
                 env=told,
+                # Not this tree's folder: an editable install leaves metadata there that would come first.
+                cwd=self._root,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -126,6 +126,7 @@ def test_the_command_runs_on_a_cluster_as_it_is(master: str, ring: Ring, tmp_pat
     done = submit(
         master, told.stdout.strip(), "feed", "clustered", str(tmp_path), "--key", "src", "--nodes", ring.nodes
     )
-    facts = json.loads(done.stderr.strip().splitlines()[-1])
+    # spark-submit puts what Python writes to either stream on its standard output.
+    facts = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     assert facts["rows"] == facts["lines"]["parsed"] == 5_000 and facts["nodes"] == ring.count
     assert count(ring, "clustered") == 5_000

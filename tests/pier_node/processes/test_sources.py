@@ -61,6 +61,8 @@ def test_every_kind_of_source_is_a_table_and_a_log_is_followed(tmp_path: Path) -
             for name in ("csvt", "ndjsont", "parquett", "sqlt"):
                 assert conn.query(COUNT.format(table=name), "ufl").table().to_pylist() == [{"n": 100}]
             assert conn.query(COUNT.format(table="fw"), "ufl").table().to_pylist() == [{"n": 30}]
+            while conn.status().figures["sources.fw.lines"] < 30:
+                continue
             answer = conn.query(FOLLOW, "ufl")
             while conn.status().figures["sources.fw.followers"] == 0:
                 continue
