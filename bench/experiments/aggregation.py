@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from aggregation_page import Claim, Measured, Row, page, table_of
+from aggregation_page import Measured, Row, page, table_of
 from chart import Axis, Point, draw
+from claim import Claim
 
 from pier_node.scenario.aggregation_ring import AggregationRing
 from query.aggregation.session import SessionSpec

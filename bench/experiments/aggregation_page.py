@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from claim import Claim
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -27,25 +29,6 @@ class Row:
     in_bytes_max: int
     #: The bytes that came in at the most loaded nodes, largest first; the first again as a number before.
     loaded: str
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What the thesis says of a figure, as a number of ours that is to be no larger than another."""
-
-    figure: str
-    text: str
-    ours: float
-    peer: float
-    peer_name: str
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.peer
-
-    @property
-    def holds(self) -> bool:
-        return self.ours <= self.peer
 
 
 class Measured:

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from chart import Axis, Point, draw
+from claim import Claim
 
 from pier_node.scenario.join_ring import Asked, JoinRing
 
@@ -179,21 +180,6 @@ def draw_figure(figure: Figure, rows: list[Row], sweep_nodes: int) -> str:
             for name, asked in figure.curves.items()
         },
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What the thesis says of a figure, and whether our measurements say the same."""
-
-    figure: str
-    text: str
-    ours: float
-    peer: float
-    peer_name: str
-
-    @property
-    def holds(self) -> bool:
-        return self.ours <= self.peer
 
 
 def claims(rows: Sequence[Row], nodes: int, sweep_nodes: int) -> list[Claim]:
