@@ -27,6 +27,15 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node stands if everybody lives that it has not given up: its arc then, and its neighbours."""
+
+    arc: Arc
+    before: NodeRef | None = None
+    after: NodeRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """How a routed message stands when it passes or arrives: PIER's `midway` and `locallySent` and more."""
 
@@ -103,11 +112,20 @@ class Router(Protocol):
         """The arc this node owns now; only meaningful once joined."""
         ...
 
+    def place(self) -> Place:
+        """This node's place, those counted in that it found silent and has not given up: what it owns for certain."""
+        ...
+
     def split(self, arc: Arc) -> list[tuple[NodeRef, Arc]]:
         """Divides the node ids in `arc`, this node's own left out, among the neighbours known inside it.
 
         Each returned neighbour's id lies in its own part, the parts are disjoint, and together they cover
         every position of `arc` where another node could be. Empty when nobody else can be there."""
+        ...
+
+    def silent_in(self, arc: Arc) -> list[NodeRef]:
+        """Neighbours inside `arc` that were found silent and are not given up: `split` leaves them out, and they may
+        live."""
         ...
 
     def replicas(self, count: int) -> list[NodeRef]:
@@ -126,4 +144,8 @@ class Router(Protocol):
 
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:
         """Calls handler for each neighbour found silent, when it is taken out of use."""
+        ...
+
+    def on_death(self, handler: Callable[[NodeRef], None]) -> None:
+        """Calls handler for each of the nearest neighbours that is given up, long after it was found silent."""
         ...

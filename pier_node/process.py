@@ -37,8 +37,10 @@ from pier_node.service import NodeStatus
 from pier_node.sources.log_scan import compile_parsers
 from pier_node.sources.opening import NodeSources, SourceOpenError
 from pier_node.tls import TlsError
+from query.keys import use_numba
+from query.keys.large import on_large
 from runtime.api import Stream
-from runtime.native import AddressError, NativeRuntime, open_native
+from runtime.native import AddressError, NativeRuntime, open_native, settle
 from runtime.native.address import is_wildcard
 from runtime.native.secret_files import fresh_secret
 
@@ -110,8 +112,10 @@ class NodeProcess:
             )
             with ExitStack() as cleanup:
                 self._open_sources(sources, parts, cleanup)
+                self._keep_compiled()
                 if sources.has_logs:
                     runtime.compute(compile_parsers, self._compiled)
+                on_large(lambda: runtime.compute(use_numba, self._compiled_keys))
                 if at.door is not None:
                     self.client_address = self._listen(
                         runtime, "client.listen", at.door, parts.server.accept, self.credentials.tls
@@ -119,6 +123,7 @@ class NodeProcess:
                 if at.http is not None:
                     http = HttpDoor(runtime, parts.status, parts.snapshots)
                     self.http_address = self._listen(runtime, "http.listen", at.http, http.accept, None)
+                settle()
                 self._write_state(runtime, cleanup)
                 self.journal.info(
                     "node is up",
@@ -164,9 +169,19 @@ class NodeProcess:
         except SourceOpenError as error:
             raise StartError(f"node.sources: {error}") from None
 
+    def _keep_compiled(self) -> None:
+        """What this node compiles lies with the package, or in the data directory where that cannot be written."""
+        folder = self._folder("compiled")
+        if folder is not None and not os.access(Path(__file__).parent, os.W_OK):
+            os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+
     def _compiled(self, result: Exception | None) -> None:
         if result is not None:
             self.journal.warning("logs are parsed without compiled scans", reason=result)
+
+    def _compiled_keys(self, result: bool | Exception) -> None:
+        if isinstance(result, Exception):
+            self.journal.warning("keys are looked up without compiled loops", reason=result)
 
     def _listen(
         self,

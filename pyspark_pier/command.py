@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +38,12 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        print(f"pier-spark: {_told(error)}", file=sys.stderr)
+        if args.trace:
+            raise
+        from pyspark_pier.telling import told
+
+        print(f"pier-spark: {told(error)}", file=sys.stderr)
     return 1
-
-
-def _told(error: Exception) -> str:
-    """The words of ours in what Spark wraps around them; a fault of ours or Spark's keeps all of its own."""
-    text = str(error)
-    for line in reversed(text.splitlines()):
-        for name in ("PierSparkError: ", "OptionError: "):
-            if name in line:
-                return line.split(name, 1)[1]
-    return text
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -77,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     collect.add_argument("output", metavar="PATH", help="a folder; any Spark path")
     collect.add_argument("--format", choices=SINKS, default="parquet", help="default parquet")
     collect.add_argument("--overwrite", action="store_true", help="replace what is there")
-    collect.add_argument("--partitions", metavar="N", help="parts to read at once; default up to 16")
+    collect.add_argument(
+        "--partitions", metavar="N", help="tasks that read; default half the nodes, up to 16"
+    )
     collect.add_argument(
         "--accept-incomplete", action="store_true", help="take an answer that nodes miss from"
     )
@@ -93,6 +92,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master", metavar="URL", help="Spark's, where spark-submit does not say; default local[*,4]"
     )
+    parser.add_argument(
+        "--trace", action="store_true", help="show Spark's warnings, and where it was when something fails"
+    )
 
 
 def _options(args: argparse.Namespace, **more: Any) -> dict[str, str]:
@@ -100,17 +102,33 @@ def _options(args: argparse.Namespace, **more: Any) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
-def _session(args: argparse.Namespace, name: str) -> Any:
-    from pyspark_pier.session import pier_session
+@contextmanager
+def _session(args: argparse.Namespace, name: str) -> Iterator[Any]:
+    """Spark for one job. A session that the process has already is used, and left as it is."""
+    from pyspark.sql import SparkSession
 
-    quiet = {} if os.environ.get("PYSPARK_GATEWAY_PORT") else {"spark.ui.enabled": "false"}
-    spark = pier_session(name, args.master, quiet)
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+    from pyspark_pier.session import pier_session
+    from pyspark_pier.telling import muted
+
+    found = SparkSession.getActiveSession() is not None
+    submitted = bool(os.environ.get("PYSPARK_GATEWAY_PORT"))
+    quiet = {} if submitted else {"spark.ui.enabled": "false"}
+    with nullcontext() if found or submitted or args.trace else muted():
+        spark = pier_session(name, args.master, quiet)
+    if not args.trace:
+        spark.sparkContext.setLogLevel("OFF")
+        # It repeats, with all of its trace, what the exception says.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        yield spark
+    finally:
+        if not found:
+            spark.stop()
 
 
 def run_feed(args: argparse.Namespace) -> int:
     from pyspark_pier import placed
+    from pyspark_pier.log_files import check_reading
     from pyspark_pier.options import write_options
     from pyspark_pier.reach import doors
     from pyspark_pier.ring_placement import SPLIT_NODES_MAX
@@ -124,38 +142,36 @@ def run_feed(args: argparse.Namespace) -> int:
         loadId=args.load_id,
     )
     checked = write_options({name.lower(): value for name, value in options.items()})
+    if args.format == "logs":
+        check_reading(args.dialect, args.tz)
     nodes = doors(checked.access)
     began_s = time.monotonic()
-    spark = _session(args, f"pier feed {args.table}")
-    try:
+    with _session(args, f"pier feed {args.table}") as spark:
         rows, counts = _rows(spark, args)
-        counted = spark.sparkContext.accumulator(0)
         if args.where:
             rows = rows.where(args.where)
         if args.select:
-            rows = rows.selectExpr(args.select)
-        rows = rows.mapInArrow(_counting(counted), rows.schema)
+            rows = spark.sql(f"SELECT {args.select} FROM {{rows}}", rows=rows)
+        rows, counted = _observed(rows)
         if len(nodes) > SPLIT_NODES_MAX:
             parts = max(2, spark.sparkContext.defaultParallelism)
             rows = placed(rows, args.table, checked.keys, parts)
         mode = "overwrite" if args.overwrite else "append"
         rows.write.format("pier").options(**options).mode(mode).save()
-        done = {"table": args.table, "rows": counted.value, "nodes": len(nodes)}
+        done = {"table": args.table, "rows": counted.get["rows"], "nodes": len(nodes)}
         if counts is not None:
             done["lines"] = counts.figures()
         _report(done, began_s)
-    finally:
-        spark.stop()
     return 0
 
 
-def _counting(counted: Any) -> Any:
-    def count(batches: Any) -> Any:
-        for batch in batches:
-            counted.add(batch.num_rows)
-            yield batch
+def _observed(rows: Any) -> tuple[Any, Any]:
+    """The rows, and what counts them on their way: in Spark itself, and those of tasks that count only."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
 
-    return count
+    counted = Observation("rows")
+    return rows.observe(counted, F.count(F.lit(1)).alias("rows")), counted
 
 
 def _rows(spark: Any, args: argparse.Namespace) -> Any:
@@ -170,25 +186,34 @@ def _rows(spark: Any, args: argparse.Namespace) -> Any:
 
 
 def run_collect(args: argparse.Namespace) -> int:
+    from pyspark.errors import AnalysisException
+
+    from pyspark_pier.errors import PierSparkError
+    from pyspark_pier.options import read_options
+    from pyspark_pier.reader import describe
+
     options = _options(
         args,
         query=args.query,
         numPartitions=args.partitions,
         onIncomplete="accept" if args.accept_incomplete else None,
     )
+    # What a node says to it is known before Spark has started.
+    describe(read_options({name.lower(): value for name, value in options.items()}))
     began_s = time.monotonic()
-    spark = _session(args, "pier collect")
-    try:
+    with _session(args, "pier collect") as spark:
         rows = spark.read.format("pier").options(**options).load()
-        counted = spark.sparkContext.accumulator(0)
-        rows = rows.mapInArrow(_counting(counted), rows.schema)
+        rows, counted = _observed(rows)
         writer = rows.write.mode("overwrite" if args.overwrite else "errorifexists")
         if args.format == "csv":
             writer = writer.option("header", "true")
-        writer.format(args.format).save(args.output)
-        _report({"output": args.output, "rows": counted.value}, began_s)
-    finally:
-        spark.stop()
+        try:
+            writer.format(args.format).save(args.output)
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_ALREADY_EXISTS":
+                raise
+            raise PierSparkError(f"{args.output} exists already; --overwrite replaces it") from None
+        _report({"output": args.output, "rows": counted.get["rows"]}, began_s)
     return 0
 
 

@@ -38,6 +38,19 @@ class LineCounts:
         return {"parsed": self.parsed.value, "unparsed": self.unparsed.value, "skipped": self.skipped.value}
 
 
+def check_reading(dialect: str | None, tz: str) -> None:
+    """Refuses a dialect or a time zone that there is not."""
+    from pier_node.logs import DIALECTS
+    from pier_node.logs.stamps import check_zone
+
+    if dialect is not None and dialect not in DIALECTS:
+        raise PierSparkError(f"there is no dialect {dialect!r}; there is {', '.join(DIALECTS)}")
+    try:
+        check_zone(tz)
+    except ValueError as error:
+        raise PierSparkError(str(error)) from None
+
+
 def read_logs(
     spark: SparkSession,
     paths: Sequence[str],
@@ -46,10 +59,9 @@ def read_logs(
     host: str | None = None,
 ) -> tuple[DataFrame, LineCounts]:
     """The events of some logs; without a dialect each file's own is detected."""
-    from pier_node.logs import DIALECTS, FIREWALL_SCHEMA, detect
+    from pier_node.logs import FIREWALL_SCHEMA, detect
 
-    if dialect is not None and dialect not in DIALECTS:
-        raise PierSparkError(f"there is no dialect {dialect!r}; there is {', '.join(DIALECTS)}")
+    check_reading(dialect, tz)
     first = spark.read.text(list(paths)).limit(SAMPLE_LINES).collect()
     found = dialect or detect("\n".join(row.value for row in first).encode()).dialect
     if found is None and first:

@@ -14,8 +14,10 @@ from pier_node.client import DEFAULT_PORT, Limits
 from pier_node.config.addresses import AddressError, split_address
 from pyspark_pier.errors import OptionError
 
-#: Parts a read is divided into, at most, unless `numPartitions` says otherwise.
+#: Parts a read is divided into, at most, and nodes that each part has at least, unless `numPartitions` says otherwise:
+#: a task takes rows in faster than a node reads them, and each costs some 20 ms before its first row.
 PARTITIONS_DEFAULT = 16
+NODES_PER_PART = 2
 #: How long staged rows wait for the job to end, and results of a stream for their reader.
 STAGING_LEASE_S = 3_600.0
 LOG_LEASE_S = 600.0
@@ -46,7 +48,8 @@ class ReadOptions:
     text: str
     language: Literal["sql", "ufl"]
     limits: Limits
-    partitions: int
+    #: None: as many as suit the ring.
+    partitions: int | None
     #: Whether an answer that some node is missing from is an error.
     fail_incomplete: bool
     lease_s: float
@@ -105,7 +108,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
             bytes=_count(options, "byteLimit"),
             memory_bytes=_count(options, "memoryLimit"),
         ),
-        _count(options, "numPartitions") or PARTITIONS_DEFAULT,
+        _count(options, "numPartitions"),
         incomplete == "fail",
         _seconds(options, "lease") or LOG_LEASE_S,
         _count(options, "maxRowsPerTrigger"),

@@ -64,8 +64,11 @@ def _tls(access: Access) -> ssl.SSLContext | None:
 def doors(access: Access) -> tuple[NodeEntry, ...]:
     """Every node that clients can reach, in order of its id; whoever asked counts even if it has no door for others."""
     with reach(access) as conn:
-        ring = conn.doors()
-    entries = tuple(entry for entry in ring.nodes if entry.client)
+        return doors_at(conn)
+
+
+def doors_at(conn: sync.Connection) -> tuple[NodeEntry, ...]:
+    entries = tuple(entry for entry in conn.doors().nodes if entry.client)
     if not entries:
         raise PierSparkError("no node of the ring has a door for clients")
     return entries

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -35,7 +34,7 @@ def pier_session(
     if not submitted:
         builder = builder.master(master or MASTER)
     spark = builder.getOrCreate()
-    if not Path(__file__).is_file():
-        # In a zip of --py-files Spark does not look for sources.
-        spark.dataSource.register(PierDataSource)
+    # Spark finds sources by itself only among packages in its workers' path: not in a zip of --py-files, and not in a
+    # checkout that is installed as editable.
+    spark.dataSource.register(PierDataSource)
     return spark

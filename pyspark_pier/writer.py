@@ -30,6 +30,7 @@ from pyspark_pier.options import WriteOptions
 from pyspark_pier.ring_placement import Targets, by_target, targets_of
 from pyspark_pier.settling import Settling
 from pyspark_pier.spark_types import check_writable
+from pyspark_pier.worker_memory import keep_lasting
 
 #: Rows that a task gathers before it splits them by owner: more makes fewer, larger batches, less holds less memory.
 GATHER_ROWS = 65_536
@@ -57,6 +58,7 @@ class Feeding:
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         attempt = 0 if context is None else context.taskAttemptId()
+        keep_lasting()
         task = f"{number}.{attempt}.{secrets.token_hex(4)}"
         stage = Stage(load, task, self.options.lease_s, self.options.copies)
         staged = Staged(load, task)

@@ -36,7 +36,7 @@ class BambooConfig:
     #: Leaf-set push-pull with one random leaf. Shorter heals missed joins sooner; two messages of some 160 bytes. The
     #: floor also holds while the node's own leaf set changes.
     leaf_period_floor_s: float = 4.0
-    leaf_period_ceiling_s: float = 12.0
+    leaf_period_ceiling_s: float = 15.0
     leaf_period_share: float = 0.03
     #: Any other neighbour is pinged when silent for this long. Longer leaves more dead nodes in the table: each
     #: costs the first message that meets it one timeout, never a wrong delivery.
@@ -46,7 +46,7 @@ class BambooConfig:
     #: A row from a neighbour: fills holes and probes redundant candidates; and half as often a lookup of a random id
     #: below an own prefix, for holes that no neighbour can fill. Shorter tunes proximity sooner. The period is
     #: a share of the node's age: a table that has been tuned for long gains little.
-    near_period_floor_s: float = 10.0
+    near_period_floor_s: float = 15.0
     near_period_ceiling_s: float = 60.0
     near_period_age_share: float = 0.2
     #: Redundant candidates probed a round: the price of proximity, two small messages each.
@@ -68,6 +68,9 @@ class BambooConfig:
     #: The wait doubles with each.
     probe_attempts_suspect: int = 2
     probe_attempts_max: int = 3
+    #: A leaf is believed down no sooner than this after the first ping it left unanswered: a node behind a queue of
+    #: seconds is out of use meanwhile, not dead. Longer keeps queries waiting for the dead, shorter buries the busy.
+    death_floor_s: float = 6.0
     #: How long hearsay about a node believed down is ignored: as long as others may still list it.
     quarantine_s: float = 30.0
 

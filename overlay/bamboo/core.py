@@ -35,6 +35,7 @@ class Core:
         "churn",
         "config",
         "counts",
+        "died",
         "me",
         "messenger",
         "rng",
@@ -56,6 +57,7 @@ class Core:
         #: What happened, by name; see docs/overlay.md.
         self.counts: dict[str, int] = {}
         self.suspected: list[Callable[[NodeRef], None]] = []
+        self.died: list[Callable[[NodeRef], None]] = []
         #: Handlers of answers that this node may also give itself, without the network.
         self.answers: dict[type[Message], Callable[[Address, Any], None]] = {}
 

@@ -14,8 +14,7 @@ from overlay.bamboo.candidates import Candidates
 from overlay.bamboo.core import Core, State
 from overlay.bamboo.messages import MARK_BYTES, REFS_MAX, LeafAsk, LeafReply, LeafTell, Leaves, Refs
 from overlay.bamboo.ownership import Ownership
-from overlay.bamboo.peer import Peer
-from overlay.bamboo.probes import Probes
+from overlay.bamboo.probes import EXCHANGE, Probes
 from overlay.ring import BITS, MASK, SPACE, NodeRef, from_wire
 from runtime.api import Address
 
@@ -41,7 +40,7 @@ class Exchange:
     def with_random_leaf(self) -> None:
         leaves = self._core.view.leaves.members
         if leaves:
-            self._probes.begin(self._core.rng.choice(leaves).ref, leaf=True)
+            self._probes.begin(self._core.rng.choice(leaves).ref, EXCHANGE)
 
     def merge(self, refs: Refs) -> None:
         """Names of nodes near us; a scout is content with its two immediate neighbours."""
@@ -61,15 +60,18 @@ class Exchange:
         """Marks stand for whoever we need not be told of: leaves, nodes being asked, nodes found silent."""
         view = self._core.view
         leaves = view.leaves
-        refs = [peer.ref for peer in leaves.members]
-        refs += [probe.ref for probe in self._probes.under_way.values() if probe.leaf]
-        now = self._core.runtime.now()
-        refs += [
-            ref for ref, until in view.quarantine.items() if now < until and leaves.fits(from_wire(ref.id))
-        ]
-        marks = b"".join([ref.id[-MARK_BYTES:] for ref in refs[:REFS_MAX]])
+        marks = leaves.marks
+        if self._probes.asked:
+            marks += b"".join([probe.ref.id[-MARK_BYTES:] for probe in self._probes.asked.values()])
+        if view.quarantine:
+            now = self._core.runtime.now()
+            for ref, until in view.quarantine.items():
+                if now < until and leaves.fits(from_wire(ref.id)):
+                    marks += ref.id[-MARK_BYTES:]
         after, before = leaves.reach()
-        return Leaves(marks, after >> REACH_SHIFT, before >> REACH_SHIFT, len(view.peers))
+        return Leaves(
+            marks[: MARK_BYTES * REFS_MAX], after >> REACH_SHIFT, before >> REACH_SHIFT, len(view.peers)
+        )
 
     def _weigh(self, theirs: Leaves) -> None:
         if theirs.known >= 2 * self._core.config.leaf_per_side:
@@ -77,13 +79,9 @@ class Exchange:
 
     def _missing(self, other: bytes, theirs: Leaves) -> Refs:
         """Which of our leaves another node lacks although they belong into its set."""
-        # A match across two marks is as unlikely as two equal marks, and does no more harm: a later exchange.
-        marks = theirs.marks
         centre = from_wire(other)
         missing = []
-        for peer in self._core.view.leaves.around(centre):
-            if peer.ref.id[-MARK_BYTES:] in marks or peer.ref.id == other:
-                continue
+        for peer in self._core.view.leaves.lacking(centre, theirs.marks):
             after = (peer.id - centre) & MASK
             if after >> REACH_SHIFT <= theirs.after or (SPACE - after) >> REACH_SHIFT <= theirs.before:
                 missing.append(peer.ref)
@@ -98,7 +96,8 @@ class Exchange:
         peer = self._probes.answered(sender, ask.id, -1, synced=not core.joining)
         if ask.announce:
             if peer is None:
-                self._welcome(NodeRef(ask.id, sender))
+                synced_at = -1.0 if core.joining else core.runtime.now()
+                self._candidates.welcome(NodeRef(ask.id, sender), synced_at)
             else:
                 core.view.place_near(peer)
         joined = core.state is State.MEMBER
@@ -110,18 +109,6 @@ class Exchange:
             sender, LeafReply(core.me.id, ask.token, joined, placed, missing, self._summary())
         )
         self._ownership.review()
-
-    def _welcome(self, ref: NodeRef) -> None:
-        """A node not known here speaks itself: as a leaf it is in; for the table it has to be measured."""
-        view = self._core.view
-        if ref.id == self._core.me.id:
-            return
-        if view.leaves.fits(from_wire(ref.id)):
-            now = self._core.runtime.now()
-            synced_at = -1.0 if self._core.joining else now
-            view.admit(Peer(id=from_wire(ref.id), ref=ref, heard_at=now, synced_at=synced_at), near=True)
-        else:
-            self._candidates.approached(ref)
 
     def _on_reply(self, sender: Address, reply: LeafReply) -> None:
         core = self._core

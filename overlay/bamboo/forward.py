@@ -127,7 +127,7 @@ class Forwarder:
     def _reroute(self, pending: Pending) -> None:
         """The next hop was silent: another one, or this node itself if nobody closer is left."""
         core = self._core
-        avoid = (*pending.avoid, pending.peer.address)
+        avoid = (*pending.avoid, pending.peer.ref.address)
         if len(avoid) > TRIES_MAX:
             core.count("dropped_tries")
             return

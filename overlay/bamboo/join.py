@@ -111,7 +111,8 @@ class Joiner:
             return
         if not self._ownership.complete():
             # Whoever was asked in vain makes room for the next.
-            self._untried = self._hearsay.consider_leaves(self._untried, per_side=1)
+            if not self._probes.asked:
+                self._untried = self._hearsay.consider_leaves(self._untried, per_side=1)
             return
         if core.state is State.SCOUTING:
             core.state = State.ANNOUNCING

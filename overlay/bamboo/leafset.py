@@ -11,14 +11,27 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
+from overlay.bamboo.messages import MARK_BYTES
 from overlay.bamboo.peer import Peer
 from overlay.ring import HALF, MASK, SPACE
 
 
 class LeafSet:
-    __slots__ = ("_nodes", "_offsets", "after", "before", "covers_all", "full", "me", "members", "per_side")
+    __slots__ = (
+        "_marks",
+        "_nodes",
+        "_offsets",
+        "after",
+        "before",
+        "covers_all",
+        "full",
+        "marks",
+        "me",
+        "members",
+        "per_side",
+    )
 
     def __init__(self, me: int, per_side: int) -> None:
         self.me = me
@@ -37,6 +50,9 @@ class LeafSet:
         # at 0 to the furthest after.
         self._offsets: list[int] = [0, SPACE]
         self._nodes: list[Peer | None] = [None, None]
+        #: A mark for each node, empty for `me`; and all of them in one piece.
+        self._marks: list[bytes] = [b"", b""]
+        self.marks = b""
 
     def fits(self, identifier: int) -> bool:
         """Whether a node of this id would stand on one of the sides."""
@@ -54,14 +70,14 @@ class LeafSet:
         """Takes the peer in if it fits; whether it stands in the set now."""
         if not self.fits(peer.id):
             return False
-        if not self.full or peer.suspect or not self._insert(peer):
+        if peer.suspect or not (self._insert(peer) if self.full else self._append(peer, large)):
             self.rebuild([*self.members, peer], large)
         return True
 
     def _insert(self, peer: Peer) -> bool:
         """Puts a peer into its place of a full set, whose furthest leaf on that side makes room: what `rebuild` would
         do, for less. False, and nothing done, if somebody of this id is there."""
-        offsets, nodes = self._offsets, self._nodes
+        offsets, nodes, marks = self._offsets, self._nodes, self._marks
         offset = (peer.id - self.me) & MASK
         clockwise = offset <= offsets[-1]
         if not clockwise:
@@ -69,24 +85,52 @@ class LeafSet:
         at = bisect_left(offsets, offset)
         if offsets[at] == offset:
             return False
-        offsets.insert(at, offset)
-        nodes.insert(at, peer)
+        self._put(at, offset, peer)
         leaver = -1 if clockwise else 0
-        del offsets[leaver], nodes[leaver]
-        side = self.per_side
-        # Between the sides stands this node itself.
-        self.before = before = [node for node in nodes[side - 1 :: -1] if node is not None]
-        self.after = after = [node for node in nodes[side + 1 :] if node is not None]
-        self.members = [leaf for pair in zip(after, before, strict=True) for leaf in pair]
+        del offsets[leaver], nodes[leaver], marks[leaver]
+        self._divide()
         return True
+
+    def _append(self, peer: Peer, large: bool) -> bool:
+        """Puts a peer into its place of a set that has room for it on either side: what `rebuild` would do, for less.
+        False, and nothing done, where sides may meet, would be full or hold somebody beyond their half."""
+        offsets = self._offsets
+        if self.covers_all or not large or len(self.members) + 1 >= 2 * self.per_side:
+            return False
+        if offsets[-1] > HALF or offsets[0] <= HALF - SPACE or not self.after or not self.before:
+            return False
+        offset = (peer.id - self.me) & MASK
+        if offset > HALF:
+            offset -= SPACE
+        at = bisect_left(offsets, offset)
+        if at < len(offsets) and offsets[at] == offset:
+            return False
+        self._put(at, offset, peer)
+        self._divide()
+        return True
+
+    def _put(self, at: int, offset: int, peer: Peer) -> None:
+        self._offsets.insert(at, offset)
+        self._nodes.insert(at, peer)
+        self._marks.insert(at, mark_of(peer))
+
+    def _divide(self) -> None:
+        """The two sides, and what follows from them, of a set in which nobody stands on both."""
+        nodes = self._nodes
+        here = nodes.index(None)
+        self.marks = b"".join(self._marks)
+        self.before = [node for node in nodes[:here][::-1] if node is not None]
+        self.after = [node for node in nodes[here + 1 :] if node is not None]
+        turns = chain.from_iterable(zip_longest(self.after, self.before))
+        self.members = [leaf for leaf in turns if leaf is not None]
 
     def rebuild(self, peers: Iterable[Peer], large: bool) -> None:
         """Chooses anew among all usable peers, each given once or more often. `large`: there are more nodes in the
         ring than a full set holds."""
         me = self.me
+        # No two have the same offset, so peers are never compared.
         ranked = sorted(
-            {(peer.id - me) & MASK: peer for peer in peers if not peer.suspect and peer.id != me}.items(),
-            key=_first,
+            {(peer.id - me) & MASK: peer for peer in peers if not peer.suspect and peer.id != me}.items()
         )
         count = len(ranked)
         side = min(self.per_side, count)
@@ -98,12 +142,8 @@ class LeafSet:
             after, before = ranked[: half or 1], ranked[min(half, count - 1) :]
         self.after = [peer for _, peer in after]
         self.before = [peer for _, peer in reversed(before)]
-        seen: dict[int, Peer] = {}
-        for one, other in zip_longest(self.after, self.before):
-            for leaf in (one, other):
-                if leaf is not None:
-                    seen.setdefault(leaf.id, leaf)
-        self.members = list(seen.values())
+        turns = chain.from_iterable(zip_longest(self.after, self.before))
+        self.members = list({leaf.id: leaf for leaf in turns if leaf is not None}.values())
         self.full = len(self.members) >= 2 * self.per_side
         if self.covers_all:
             self._offsets = [0, *(offset for offset, _ in ranked), SPACE]
@@ -111,6 +151,8 @@ class LeafSet:
         else:
             self._offsets = [*(offset - SPACE for offset, _ in before), 0, *(offset for offset, _ in after)]
             self._nodes = [*(peer for _, peer in before), None, *(peer for _, peer in after)]
+        self._marks = [b"" if node is None else mark_of(node) for node in self._nodes]
+        self.marks = b"".join(self._marks)
 
     def holds(self, peer: Peer) -> bool:
         return peer in self.members
@@ -129,10 +171,18 @@ class LeafSet:
             return MASK, MASK
         return self._offsets[-1], -self._offsets[0]
 
-    def around(self, identifier: int) -> list[Peer]:
-        """Who of the leaves stands nearest to another node, as many on each side as a leaf set holds."""
+    def lacking(self, identifier: int, marks: bytes) -> list[Peer]:
+        """Who of the leaves nearest to another node, as many on each side as a leaf set holds, has no mark among
+        those that the other gave."""
+        # A match across two marks is as unlikely as two equal marks, and does no more harm: a later exchange. The
+        # empty mark of `me` is in all.
         if not self.full:
-            return self.members
+            pairs = zip(self._nodes, self._marks, strict=True)
+            return [
+                node
+                for node, mark in pairs
+                if mark not in marks and node is not None and node.id != identifier
+            ]
         if not self.spans(identifier):
             return []
         offset = (identifier - self.me) & MASK
@@ -140,9 +190,12 @@ class LeafSet:
             offset -= SPACE
         at = bisect_left(self._offsets, offset)
         there = at < len(self._offsets) and self._offsets[at] == offset
-        nodes = self._nodes[max(at - self.per_side, 0) : at]
-        nodes += self._nodes[at + there : at + there + self.per_side]
-        return [peer for peer in nodes if peer is not None]
+        found = []
+        for low, high in ((max(at - self.per_side, 0), at), (at + there, at + there + self.per_side)):
+            for mark, node in zip(self._marks[low:high], self._nodes[low:high], strict=True):
+                if mark not in marks and node is not None:
+                    found.append(node)
+        return found
 
     def spans(self, key: int) -> bool:
         """Whether the owner of key must be this node or a leaf."""
@@ -165,6 +218,10 @@ class LeafSet:
         if offsets[above] - offset <= offset - offsets[above - 1]:
             return self._nodes[above]
         return self._nodes[above - 1]
+
+
+def mark_of(peer: Peer) -> bytes:
+    return peer.ref.id[-MARK_BYTES:]
 
 
 def _first(item: tuple[int, Peer]) -> int:

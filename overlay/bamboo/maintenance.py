@@ -21,8 +21,10 @@ from runtime.api import Address
 PING_BATCH_MAX = 32
 #: Rounds of pinging in one ping period: the pings spread, the timers stay few.
 PING_ROUNDS = 4
-#: One partition check in so many may go to a gateway: all nodes may have the same one.
+#: One partition check in so many may go to a gateway: all nodes may have the same one. In a ring of few, where that is
+#: nothing and churn soon leaves nobody who remembers the other side, each may.
 GATEWAY_EVERY = 8
+FEW_PEERS = 32
 
 
 class Maintenance:
@@ -122,7 +124,7 @@ class Maintenance:
         alone = not core.view.peers
         if core.state is State.MEMBER:
             asked: list[Address] = [ref.address for ref in core.view.down]
-            if alone or core.rng.randrange(GATEWAY_EVERY) == 0:
+            if len(core.view.peers) <= FEW_PEERS or core.rng.randrange(GATEWAY_EVERY) == 0:
                 asked += self._joiner.gateways
             if asked:
                 self._joiner.ask(core.rng.choice(asked))

@@ -64,11 +64,13 @@ class Found(Message, frozen=True, tag=4):
 
 
 class Ping(Message, frozen=True, tag=5):
-    """`placed`: whether the sender may be taken for a neighbour; a node that only looks for its place may not."""
+    """`placed`: whether the sender may be taken for a neighbour; a node that only looks for its place may not.
+    `leaf`: whether it takes the receiver for a leaf, and is likely to be one of the receiver's."""
 
     id: WireId
     token: Count
     placed: bool
+    leaf: bool = False
 
 
 class Pong(Message, frozen=True, tag=6):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from overlay.bamboo.core import Core, State
 from overlay.bamboo.peer import Peer
-from overlay.bamboo.probes import Probes
+from overlay.bamboo.probes import EXCHANGE, Probes
 from overlay.ring import HALF, MASK, Arc
 
 #: A neighbour that did not confirm is asked again after this long: the right one may be found meanwhile.
@@ -36,7 +36,17 @@ class _Side:
 
 
 class Ownership:
-    __slots__ = ("_after", "_arc", "_before", "_core", "_probes", "arc_changed", "member_seen", "settled")
+    __slots__ = (
+        "_after",
+        "_arc",
+        "_before",
+        "_core",
+        "_probes",
+        "_reviews",
+        "arc_changed",
+        "member_seen",
+        "settled",
+    )
 
     def __init__(self, core: Core, probes: Probes) -> None:
         self._core = core
@@ -44,6 +54,8 @@ class Ownership:
         self._after = _Side(clockwise=True)
         self._before = _Side(clockwise=False)
         self._arc: Arc | None = None
+        #: Whether a side will be looked at again without an occasion.
+        self._reviews = False
         #: Whether a member has confirmed this node's place: joiners alone make no ring.
         self.member_seen = False
         #: Called with (old, new); None is no arc.
@@ -104,7 +116,15 @@ class Ownership:
             return
         if side.asked is not peer or now - side.asked_at >= ASK_AGAIN_S:
             side.asked, side.asked_at = peer, now
-            self._probes.begin(peer.ref, leaf=True)
+            self._probes.begin(peer.ref, EXCHANGE)
+        elif not self._reviews:
+            # It confirmed a place it has lost and won again since; nothing else may come to remind us.
+            self._reviews = True
+            self._core.runtime.call_later(ASK_AGAIN_S, self._review_again, None)
+
+    def _review_again(self, _: None) -> None:
+        self._reviews = False
+        self.review()
 
     def announce(self) -> None:
         """Both neighbours have to confirm anew, since they are only now told of this node."""
@@ -124,8 +144,8 @@ class Ownership:
         if self._core.state is State.MEMBER:
             # A leaf that was only ever pinged may not know that it has us for one.
             for peer in self._core.view.leaves.members:
-                if peer.synced_at < 0.0:
-                    self._probes.begin(peer.ref, leaf=True)
+                if not peer.met:
+                    self._probes.begin(peer.ref, EXCHANGE)
         if moved:
             self.publish()
         self.review()
@@ -155,8 +175,8 @@ class Ownership:
         """Whether somebody between this node and its neighbour is being asked."""
         view = self._core.view
         peer = side.peer
-        for probe in self._probes.under_way.values():
-            if probe.leaf and view.leaves.between(probe.id, peer, side.clockwise):
+        for probe in self._probes.asked.values():
+            if view.leaves.between(probe.id, peer, side.clockwise):
                 asked = view.known(probe.ref)
                 # A suspect is asked too, but only to be restored or buried: it is out of use already.
                 if asked is not peer and (asked is None or not asked.suspect):

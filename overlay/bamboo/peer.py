@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from overlay.ring import NodeRef
-from runtime.api import Address
 
 
 class Distance(msgspec.Struct, gc=False, eq=False):
@@ -34,6 +33,8 @@ class Peer(Distance, gc=False, eq=False):
     heard_at: float = 0.0
     #: When its leaf set was last merged into ours.
     synced_at: float = -1.0
+    #: Whether each of us was told that the other may have it for a leaf.
+    met: bool = False
     #: Possibly down: skipped everywhere until it is heard again or buried.
     suspect: bool = False
     #: Messages it left unacknowledged since it was last heard.
@@ -45,7 +46,3 @@ class Peer(Distance, gc=False, eq=False):
         self.heard_at = now
         self.misses = 0
         self.warned = False
-
-    @property
-    def address(self) -> Address:
-        return self.ref.address

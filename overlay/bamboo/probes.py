@@ -27,16 +27,19 @@ GIVEN_UP_MAX = 16
 TOKEN_STEP = 16
 #: A timer that comes this late means that this process was stalled, not its peers: they get their time again.
 STALL_S = 0.25
+#: How a node is asked, the greater including the less: whether it lives; the same with the word that it is a leaf of
+#: ours; for its leaf set.
+PING, MEET, EXCHANGE = range(3)
 #: Another's word against a node that spoke to us this recently is not heeded.
 DOUBT_S = 0.5
 
 
 class Probe(msgspec.Struct, eq=False):
-    """One node being asked. `leaf`: by a leaf-set exchange instead of a ping."""
+    """One node being asked, by a ping or a leaf-set exchange."""
 
     ref: NodeRef
     id: int
-    leaf: bool
+    kind: int
     #: Of the first and the last attempt.
     first_token: int = 0
     token: int = 0
@@ -60,14 +63,18 @@ class Probes:
         "_timer_at",
         "_token",
         "approached",
+        "asked",
         "leaf_ask",
         "settle",
         "under_way",
+        "welcome",
     )
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.under_way: dict[Address, Probe] = {}
+        #: Those of them that will stand among the leaves if they answer.
+        self.asked: dict[Address, Probe] = {}
         #: Silent candidates, oldest first.
         self._given_up: dict[Address, Probe] = {}
         self._timer: Timer | None = None
@@ -77,33 +84,33 @@ class Probes:
         self.leaf_ask: Callable[[int], LeafAsk]
         #: Called after each probe that ended, whichever way; set by `ownership`.
         self.settle: Callable[[], None]
-        #: Called with an unknown node that spoke to us; set by `candidates`.
+        #: Called with an unknown node that spoke to us, as somebody or as a leaf; set by `candidates`.
         self.approached: Callable[[NodeRef], None]
+        self.welcome: Callable[[NodeRef, float], None]
         core.messenger.on(Ping, self._on_ping)
         core.messenger.on(Pong, self._on_pong)
         core.messenger.on(Down, self._on_down)
 
-    def begin(self, ref: NodeRef, leaf: bool) -> None:
+    def begin(self, ref: NodeRef, kind: int) -> None:
         """Starts asking a node, unless that is under way."""
         running = self.under_way.get(ref.address)
-        if running is not None and (running.leaf or not leaf) and running.ref.id == ref.id:
+        if running is not None and running.kind >= kind and running.ref.id == ref.id:
             return
         if running is None and len(self.under_way) >= PROBES_MAX:
             self._core.count("probes_refused")
             return
-        self._send(Probe(ref, from_wire(ref.id), leaf))
+        self._send(Probe(ref, from_wire(ref.id), kind))
 
     def check(self, peer: Peer) -> None:
-        self.begin(peer.ref, leaf=False)
+        self.begin(peer.ref, PING)
 
     def announce(self) -> None:
         """Tells the leaves that this node takes its place, and repeats to whoever was only asked so far."""
-        for probe in list(self.under_way.values()):
-            if probe.leaf:
-                probe.attempts = 0
-                self._send(probe)
+        for probe in list(self.asked.values()):
+            probe.attempts = 0
+            self._send(probe)
         for peer in self._core.view.leaves.members:
-            self.begin(peer.ref, leaf=True)
+            self.begin(peer.ref, EXCHANGE)
 
     def suspect(self, peer: Peer) -> None:
         """A peer left a message or two pings unanswered: out of use, its neighbours warned, a probe decides."""
@@ -126,37 +133,48 @@ class Probes:
             # Another node lives at this address now.
             self.gone(peer)
             peer = None
-        probe = self.under_way.get(sender) or self._given_up.get(sender)
+        probe = self.under_way.get(sender)
+        if probe is None and self._given_up:
+            probe = self._given_up.get(sender)
         sent_at = probe.sent_as(token) if probe is not None and probe.ref.id == wire_id else None
         if peer is not None:
             peer.heard(now)
             if synced and (sent_at is not None or token < 0):
                 peer.synced_at = now
+                peer.met = True
             if peer.suspect:
                 view.restore(peer)
         if probe is None or sent_at is None:
             return peer
-        self.under_way.pop(sender, None)
-        self._given_up.pop(sender, None)
+        self._end(sender)
+        if self._given_up:
+            self._given_up.pop(sender, None)
+        near = synced or probe.kind == MEET
         rtt_s = now - sent_at
         if peer is None:
-            peer = Peer(id=from_wire(wire_id), ref=probe.ref, heard_at=now)
+            peer = Peer(id=probe.id, ref=probe.ref, heard_at=now, met=near)
             if synced:
                 peer.synced_at = now
             peer.sample(rtt_s, max(view.jitter, JITTER_FLOOR))
             view.distance.sample(rtt_s)
-            if not view.admit(peer, near=synced):
+            if not view.admit(peer, near):
                 peer = None
         else:
             view.measured(peer, rtt_s)
-            if synced:
+            if near:
+                peer.met = True
                 view.place_near(peer)
         return peer
 
     def gone(self, peer: Peer, remember: bool = False) -> None:
         """A peer has said goodbye or was replaced: out at once."""
-        self.under_way.pop(peer.address, None)
+        self._end(peer.ref.address)
         self._core.view.bury(peer, self._core.runtime.now(), remember)
+
+    def _end(self, address: Address) -> None:
+        self.under_way.pop(address, None)
+        if self.asked:
+            self.asked.pop(address, None)
 
     def _send(self, probe: Probe) -> None:
         core = self._core
@@ -170,13 +188,19 @@ class Probes:
         wait_s = core.view.timeout_s(peer, core.config.probe_timeout_floor_s)
         probe.deadline = now + wait_s * (1 << probe.attempts)
         probe.attempts += 1
-        self.under_way[probe.ref.address] = probe
-        message = (
-            self.leaf_ask(probe.token)
-            if probe.leaf
-            else Ping(core.me.id, probe.token, core.state is not State.SCOUTING)
-        )
-        core.messenger.send(probe.ref.address, message)
+        if peer is not None and peer.suspect and probe.attempts >= core.config.probe_attempts_max:
+            # The last one decides.
+            probe.deadline = max(probe.deadline, probe.first_sent_at + core.config.death_floor_s)
+        address = probe.ref.address
+        self.under_way[address] = probe
+        message: LeafAsk | Ping
+        if probe.kind:
+            self.asked[address] = probe
+        if probe.kind == EXCHANGE:
+            message = self.leaf_ask(probe.token)
+        else:
+            message = Ping(core.me.id, probe.token, core.state is not State.SCOUTING, probe.kind == MEET)
+        core.messenger.send(address, message)
         if self._timer is None or self._timer_at > probe.deadline:
             self._arm(probe.deadline)
 
@@ -221,34 +245,46 @@ class Probes:
             else:
                 self._give_up(probe)
             return
+        if peer.heard_at > probe.sent_at:
+            self._lives(probe)
+            return
         peer.misses += 1
         if probe.attempts >= config.probe_attempts_suspect:
             self.suspect(peer)
-        # A leaf gets one more ping than a node of the table, which costs little if it is lost.
-        attempts_max = (
-            config.probe_attempts_max if core.view.stands_near(peer) else config.probe_attempts_suspect
-        )
-        if probe.attempts < attempts_max:
+        # A leaf gets one more ping, and a long wait for it, than a node of the table, which costs little if it is lost.
+        near = core.view.stands_near(peer)
+        if probe.attempts < (config.probe_attempts_max if near else config.probe_attempts_suspect):
             self._send(probe)
         else:
-            self._bury(peer)
+            self._bury(peer, near)
+
+    def _lives(self, probe: Probe) -> None:
+        """The peer spoke while its answer was awaited: it is late, not silent. A leaf's answer is still wanted."""
+        if probe.kind:
+            probe.attempts -= 1
+            self._send(probe)
+        else:
+            self._end(probe.ref.address)
 
     def _give_up(self, probe: Probe) -> None:
         """A candidate is silent. It may be further away than we thought, so a late answer still counts."""
         core = self._core
-        del self.under_way[probe.ref.address]
+        self._end(probe.ref.address)
         core.count("candidates_silent")
         core.view.ignore(probe.ref, core.runtime.now())
         if len(self._given_up) >= GIVEN_UP_MAX:
             del self._given_up[next(iter(self._given_up))]
         self._given_up[probe.ref.address] = probe
 
-    def _bury(self, peer: Peer) -> None:
+    def _bury(self, peer: Peer, near: bool) -> None:
         core = self._core
-        del self.under_way[peer.address]
+        self._end(peer.ref.address)
         core.count("buried")
         core.churn.died()
         core.view.bury(peer, core.runtime.now())
+        if near:
+            for handler in list(core.died):
+                handler(peer.ref)
 
     def _on_ping(self, sender: Address, ping: Ping) -> None:
         core = self._core
@@ -263,10 +299,17 @@ class Probes:
             peer.heard(core.runtime.now())
             if peer.suspect:
                 core.view.restore(peer)
-        else:
-            self.answered(sender, ping.id, -1)
-            if ping.placed:
-                self.approached(NodeRef(ping.id, sender))
+            if ping.leaf:
+                peer.met = True
+                core.view.place_near(peer)
+            return
+        if peer is not None:
+            # Another node lives at this address now.
+            self.gone(peer)
+        if ping.leaf:
+            self.welcome(NodeRef(ping.id, sender), -1.0)
+        elif ping.placed:
+            self.approached(NodeRef(ping.id, sender))
 
     def _on_pong(self, sender: Address, pong: Pong) -> None:
         self.answered(sender, pong.id, pong.token)
@@ -283,4 +326,4 @@ class Probes:
             silent.warned = True
             for leaf in core.view.leaves.members:
                 if leaf is not silent:
-                    core.messenger.send(leaf.address, Down(silent.ref))
+                    core.messenger.send(leaf.ref.address, Down(silent.ref))

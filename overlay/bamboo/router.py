@@ -19,8 +19,8 @@ from overlay.bamboo.probes import Probes
 from overlay.bamboo.requests import Requests
 from overlay.bamboo.split import split_arc
 from overlay.bamboo.tuning import Tuning
-from overlay.ring import Arc, NodeRef, to_wire
-from overlay.router import Deliver, Neighbour, Owner, Upcall
+from overlay.ring import MASK, Arc, NodeRef, owned_arc, to_wire
+from overlay.router import Deliver, Neighbour, Owner, Place, Upcall
 from runtime.api import Address, Messenger, Notice, Runtime
 from runtime.message import Message
 
@@ -89,7 +89,7 @@ class BambooRouter:
         self._joiner.stop()
         goodbye = Leaving(self._me.id, core.view.leaf_refs())
         for peer in core.view.peers.values():
-            core.messenger.send(peer.address, goodbye)
+            core.messenger.send(peer.ref.address, goodbye)
         core.state = State.LEFT
         self._ownership.publish()
 
@@ -114,8 +114,20 @@ class BambooRouter:
     def arc(self) -> Arc:
         return self.core.view.arc()
 
+    def place(self) -> Place:
+        me = self.core.view.me_id
+        peers = [peer for peer in self.core.view.peers.values() if peer.id != me]
+        if not peers:
+            return Place(self.arc())
+        before = min(peers, key=lambda peer: (me - peer.id) & MASK)
+        after = min(peers, key=lambda peer: (peer.id - me) & MASK)
+        return Place(owned_arc(before.id, me, after.id), before.ref, after.ref)
+
     def split(self, arc: Arc) -> list[tuple[NodeRef, Arc]]:
         return split_arc(self.core.view.me_id, self.core.view.peers.values(), arc)
+
+    def silent_in(self, arc: Arc) -> list[NodeRef]:
+        return [peer.ref for peer in self.core.view.peers.values() if peer.suspect and arc.contains(peer.id)]
 
     def replicas(self, count: int) -> list[NodeRef]:
         return [peer.ref for peer in self.core.view.leaves.members[:count]]
@@ -141,6 +153,9 @@ class BambooRouter:
 
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.suspected.append(handler)
+
+    def on_death(self, handler: Callable[[NodeRef], None]) -> None:
+        self.core.died.append(handler)
 
     def statistics(self) -> Mapping[str, int]:
         """What happened so far, by name."""

@@ -74,7 +74,9 @@ def _fill_one(
         other = ring[position]
         peer = view.peers.get(other.me.address)
         if peer is None:
-            peer = view.peers[other.me.address] = Peer(id=ids[position], ref=other.me, synced_at=0.0)
+            peer = view.peers[other.me.address] = Peer(
+                id=ids[position], ref=other.me, synced_at=0.0, met=True
+            )
             if rtt_s is not None:
                 peer.sample(rtt_s(router, other))
         return peer

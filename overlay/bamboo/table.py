@@ -55,7 +55,7 @@ class RoutingTable:
         held = self.cells.get(cell)
         if held is peer:
             return None
-        if not self.blocks.has_room(peer.address, None if held is None else held.address):
+        if not self.blocks.has_room(peer.ref.address, None if held is None else held.ref.address):
             self.blocks.refused += 1
             return peer
         if held is None or held.id == peer.id:
@@ -70,9 +70,9 @@ class RoutingTable:
 
     def _place(self, cell: int, peer: Peer, held: Peer | None) -> None:
         if held is not None:
-            self.blocks.remove(held.address)
+            self.blocks.remove(held.ref.address)
         self.cells[cell] = peer
-        self.blocks.add(peer.address)
+        self.blocks.add(peer.ref.address)
 
     def holds(self, peer: Peer) -> bool:
         return self.cells.get(self.cell_of(peer.id)) is peer
@@ -80,7 +80,7 @@ class RoutingTable:
     def remove(self, peer: Peer) -> None:
         if self.holds(peer):
             del self.cells[self.cell_of(peer.id)]
-            self.blocks.remove(peer.address)
+            self.blocks.remove(peer.ref.address)
 
     def row(self, level: int) -> list[Peer]:
         """The peers of one row, by digit."""

@@ -46,7 +46,7 @@ class Tuning:
         row = [peer for peer in core.view.table.row(level) if not peer.suspect]
         if row:
             nearest = sorted(row, key=_rtt)[:NEAR_CHOICE]
-            core.messenger.send(core.rng.choice(nearest).address, RowAsk(level, level))
+            core.messenger.send(core.rng.choice(nearest).ref.address, RowAsk(level, level))
         return self._period_s()
 
     def far(self) -> float:
@@ -97,7 +97,9 @@ class Tuning:
         core = self._core
         if not core.present:
             return
-        redundant = [ref for ref in reply.nodes if not self._candidates.consider_cell(ref)]
+        peers = core.view.peers
+        strangers = [ref for ref in reply.nodes if ref.address not in peers]
+        redundant = [ref for ref in strangers if not self._candidates.consider_cell(ref)]
         self._compare(redundant, core.config.near_probes)
 
 

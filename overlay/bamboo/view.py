@@ -47,6 +47,7 @@ class View:
         "me_id",
         "peers",
         "quarantine",
+        "queue",
         "rng",
         "table",
     )
@@ -70,6 +71,9 @@ class View:
         self.distance = Distance()
         #: How much a peer's round trips differ from each other, as a share: the first guess for a new peer.
         self.jitter = JITTER_CEILING
+        #: By how much round trips of late exceed what their peers usually take: queues on this node's own link, which
+        #: delay everybody, show with the first peer that answers late.
+        self.queue = Distance(rtt_s=0.0)
         #: Called after the leaf set may have changed.
         self.changed: Callable[[], None] = _nothing
 
@@ -85,7 +89,7 @@ class View:
     def admit(self, peer: Peer, near: bool) -> bool:
         """A node has answered: gives it its cell, and where it exchanged leaf sets with us (`near`) its place
         among the leaves. Whether it got one."""
-        held = self.peers.get(peer.address)
+        held = self.peers.get(peer.ref.address)
         if held is not None and held is not peer:
             if held.id == peer.id:
                 return True
@@ -94,7 +98,7 @@ class View:
         loser = self.table.offer(peer)
         placed = loser is not peer
         if placed:
-            self.peers[peer.address] = peer
+            self.peers[peer.ref.address] = peer
         if placed and loser is not None:
             self._release(loser)
         if near and self._offer_leaf(peer):
@@ -121,18 +125,20 @@ class View:
         before = self.leaves.members
         if not self.leaves.offer(peer, self._large()):
             return False
-        self.peers[peer.address] = peer
-        members = self.leaves.members
+        self.peers[peer.ref.address] = peer
+        kept = set(self.leaves.members)
         for leaf in before:
-            if leaf not in members and not self.table.holds(leaf):
+            if leaf not in kept and not self.table.holds(leaf):
                 self._release(leaf)
         self.changed()
         return True
 
     def alive(self, ref: NodeRef) -> None:
         """A node was heard itself."""
-        self.down.pop(ref, None)
-        self.quarantine.pop(ref, None)
+        if self.down:
+            self.down.pop(ref, None)
+        if self.quarantine:
+            self.quarantine.pop(ref, None)
 
     def measured(self, peer: Peer, rtt_s: float) -> None:
         """A round trip was timed; a nearer node may now win its cell."""
@@ -146,6 +152,12 @@ class View:
             loser = self.table.offer(peer)
             if loser is not None and loser is not peer:
                 self._release(loser)
+
+    def acknowledged(self, peer: Peer, rtt_s: float) -> None:
+        """A peer's transport has acknowledged a message."""
+        if peer.rtt_s >= 0.0:
+            self.queue.sample(max(0.0, rtt_s - peer.rtt_s))
+        peer.sample(rtt_s)
 
     def suspect(self, peer: Peer) -> None:
         if not peer.suspect:
@@ -229,17 +241,21 @@ class View:
         return tuple(peer.ref for peer in self.leaves.members)
 
     def timeout_s(self, peer: Distance | None, floor_s: float) -> float:
-        """How long to wait for an answer: RTT + 4 deviations, as UdpCC does."""
+        """How long to wait for an answer: RTT + 4 deviations, as UdpCC does, and the queue here likewise."""
         config = self.config
         distance = peer if peer is not None and peer.rtt_s >= 0.0 else self.distance
         if distance.rtt_s < 0.0:
             return config.timeout_unknown_s
         wait_s = distance.rtt_s + 4.0 * distance.deviation_s + config.timeout_slack_s
-        return min(max(wait_s, floor_s), config.timeout_ceiling_s)
+        queue = self.queue
+        wait_s += queue.rtt_s + 4.0 * queue.deviation_s
+        if wait_s < floor_s:
+            return floor_s
+        return wait_s if wait_s < config.timeout_ceiling_s else config.timeout_ceiling_s
 
     def _forget(self, peer: Peer) -> None:
-        if self.peers.get(peer.address) is peer:
-            del self.peers[peer.address]
+        if self.peers.get(peer.ref.address) is peer:
+            del self.peers[peer.ref.address]
         self.table.remove(peer)
         self._reconsider(peer)
 
@@ -250,8 +266,8 @@ class View:
 
     def _release(self, peer: Peer) -> None:
         """Forgets a peer that stands in no cell, unless it is a leaf."""
-        if not self.leaves.holds(peer) and self.peers.get(peer.address) is peer:
-            del self.peers[peer.address]
+        if not self.leaves.holds(peer) and self.peers.get(peer.ref.address) is peer:
+            del self.peers[peer.ref.address]
 
 
 def _nothing() -> None:

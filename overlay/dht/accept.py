@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from overlay.dht.holds import Holds
 from overlay.dht.messages import Cause, Code, Found, Item
 from overlay.dht.own_arc import OwnArc
 from overlay.dht.watch import NewData, OnNewData, Watchers
@@ -17,10 +18,11 @@ _CODES = {Outcome.FULL: Code.FULL, Outcome.TOO_LARGE: Code.TOO_LARGE}
 class Keeper:
     """The store of this node with its clock, its subscribers and its expiry timer."""
 
-    __slots__ = ("_expiry", "_expiry_at", "_runtime", "new_data", "owns", "store")
+    __slots__ = ("_expiry", "_expiry_at", "_runtime", "holds", "new_data", "owns", "store")
 
-    def __init__(self, runtime: Runtime, own: OwnArc, store: ObjectStore) -> None:
+    def __init__(self, runtime: Runtime, own: OwnArc, holds: Holds, store: ObjectStore) -> None:
         self.store = store
+        self.holds = holds
         self.new_data: Watchers[OnNewData] = Watchers()
         self._runtime = runtime
         self.owns = own.owns
@@ -31,7 +33,12 @@ class Keeper:
         """Whether a local scan shows it: exactly one live node does, whatever copies there are."""
         if stored.role is Role.PINNED:
             return True
-        return self.owns(stored.id)
+        return self.takes(stored.name.namespace, stored.temporary, stored.id)
+
+    def takes(self, namespace: str, temporary: bool, identifier: int) -> bool:
+        """Whether an object is this node's: by what it holds for a query, else by the ring."""
+        mine = self.holds.mine(namespace, temporary, identifier)
+        return self.owns(identifier) if mine is None else mine
 
     def accept(self, item: Item, cause: Cause, anyhow: bool) -> Code:
         now = self._runtime.now()

@@ -223,7 +223,8 @@ class Handover:
         arc = Arc(from_wire(message.arc.start), from_wire(message.arc.end))
 
         def wanted(stored: StoredObject) -> bool:
-            return stored.role is not Role.PINNED and arc.contains(stored.id)
+            movable = stored.role is not Role.PINNED and not self._keeper.holds.keeps(stored)
+            return movable and arc.contains(stored.id)
 
         def finished(sent: int) -> None:
             self._serving -= 1
@@ -239,7 +240,11 @@ class Handover:
         failed_before = self._failed
 
         def stranded(stored: StoredObject) -> bool:
-            return stored.role is Role.PRIMARY and not self._keeper.owns(stored.id)
+            return (
+                stored.role is Role.PRIMARY
+                and not self._keeper.owns(stored.id)
+                and not self._keeper.holds.keeps(stored)
+            )
 
         def finished(sent: int) -> None:
             self._push_timer = None

@@ -51,6 +51,7 @@ class Entry:
         "attempts",
         "attempts_max",
         "done",
+        "hint",
         "id",
         "item",
         "patient",
@@ -79,7 +80,9 @@ class Entry:
         #: When the item's age was right.
         self.aged_at = 0.0
         self.patient = patient
-        self.attempts_max = PATIENT_ATTEMPTS_MAX if patient else attempts_max
+        self.attempts_max = PATIENT_ATTEMPTS_MAX if patient and to is not None else attempts_max
+        #: Whom a node that refused it named for this very id; asked once.
+        self.hint: NodeRef | None = None
         #: Called once with the end and, for a get, the answer; None afterwards.
         self.done: Callable[[Code, Any], None] | None = done
 
@@ -213,7 +216,7 @@ class Requests:
             else:
                 self._end(entry, code, payload)
         if again:
-            self._learn(call, owners)
+            self._learn(call, owners, again)
             self._retry(call.build, again)
 
     # --- out ---------------------------------------------------------------------------------------------------
@@ -239,6 +242,9 @@ class Requests:
             self._send_group(build, address, node, members)
 
     def _known_owner(self, entry: Entry) -> NodeRef | None:
+        if entry.hint is not None:
+            node, entry.hint = entry.hint, None
+            return node
         if self._own.owns(entry.id):
             return self._me
         # From the second retry on only a fresh lookup counts: two nodes may each believe the other.
@@ -302,12 +308,20 @@ class Requests:
 
         self._messenger.send(to, message, told)
 
-    def _learn(self, call: _Call, owners: Owners) -> None:
-        """Corrects the cache by what a node says that was asked by mistake."""
+    def _learn(self, call: _Call, owners: Owners, refused: list[Entry]) -> None:
+        """Corrects the cache by what a node says that was asked by mistake. An owner named for one id alone is whom
+        that object belongs to, not an arc to remember."""
         if call.node is not None:
             self._cache.forget(call.node)
+        named: dict[int, NodeRef] = {}
         for hint in owners:
-            self._cache.learn(Owner(hint.node, Arc(from_wire(hint.arc.start), from_wire(hint.arc.end))))
+            arc = Arc(from_wire(hint.arc.start), from_wire(hint.arc.end))
+            if arc.width() == 1:
+                named[arc.start] = hint.node
+            else:
+                self._cache.learn(Owner(hint.node, arc))
+        for entry in refused if named else ():
+            entry.hint = named.get(entry.id)
 
     # --- trouble -----------------------------------------------------------------------------------------------
 

@@ -66,6 +66,9 @@ class SendStatistics:
     repeats: int
     multi_messages: int
     multi_routed_singly: int
+    #: Brought here by the ring, and given to the node that holds them for their query; and those it did not get.
+    passed_on: int
+    strayed: int
 
 
 class Sends:
@@ -80,6 +83,7 @@ class Sends:
         "_messenger",
         "_multi_messages",
         "_multi_singly",
+        "_passed_on",
         "_recent",
         "_repeats",
         "_router",
@@ -87,6 +91,7 @@ class Sends:
         "_sent",
         "_serial",
         "_stopped",
+        "_strayed",
         "passing",
     )
 
@@ -110,6 +115,7 @@ class Sends:
         self._recent: Recent[tuple[bytes, int, Name]] = Recent(RECENT_MAX)
         self._counted: dict[int, _Counted] = {}
         self._sent = self._delivered = self._stopped = self._repeats = 0
+        self._passed_on = self._strayed = 0
         self._multi_messages = self._multi_singly = 0
         router.on_upcall(Send, self._upcall)
         router.on_deliver(Send, self._deliver)
@@ -126,6 +132,8 @@ class Sends:
             repeats=self._repeats,
             multi_messages=self._multi_messages,
             multi_routed_singly=self._multi_singly,
+            passed_on=self._passed_on,
+            strayed=self._strayed,
         )
 
     # --- send --------------------------------------------------------------------------------------------------
@@ -185,8 +193,18 @@ class Sends:
         if not self._recent.add((origin.id, serial, Name(item.namespace, item.key, item.suffix))):
             self._repeats += 1
             return
+        holds = self._keeper.holds
+        if holds.mine(item.namespace, item.temporary, from_wire(item.id)) is False:
+            holder = holds.holder(item)
+            if holder is not None:
+                self._passed_on += 1
+                self._messenger.send(holder.address, SendTo((item,)), self._unless_passed_on)
+                return
         self._delivered += 1
         self._keeper.accept(item, Cause.SENT, anyhow)
+
+    def _unless_passed_on(self, arrived: bool) -> None:
+        self._strayed += not arrived
 
     # --- multi-send --------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ cache. A get in an arc that has only just become ours is answered together with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from overlay.dht.owners import OwnerCache
 from overlay.dht.requests import ITEM_BYTES, Entry, Requests
 from overlay.objects.name import Name
 from overlay.objects.stored import StoredObject
-from overlay.ring import Arc, WireArc, to_wire
+from overlay.ring import MASK, Arc, WireArc, from_wire, to_wire
 from overlay.router import Owner, Router
 from runtime.api import Address, Messenger, Runtime
 
@@ -111,19 +111,38 @@ class Server:
         codes = bytearray()
         strangers: list[int] = []
         replicate: list[Item] = []
+        held: dict[bytes, Owner] = {}
         for item in message.items:
             self._puts += 1
-            if not message.anyhow and self._refuse(item.id, codes, strangers):
+            if not message.anyhow and self._refuse_put(item, codes, strangers, held):
                 continue
             code = self._keeper.accept(item, message.cause, message.anyhow)
             codes.append(code)
             if item.copies and code is Code.OK and not message.anyhow:
                 replicate.append(item)
-        reply = PutReply(message.call, bytes(codes), self._hints(strangers))
+        reply = PutReply(message.call, bytes(codes), (*self._hints(strangers), *_to_wire_owners(held)))
         if replicate:
             self._copies.keep(replicate, lambda: self._messenger.send(sender, reply))
         else:
             self._messenger.send(sender, reply)
+
+    def _refuse_put(
+        self, item: Item, codes: bytearray, strangers: list[int], held: dict[bytes, Owner]
+    ) -> bool:
+        """As `_refuse`, unless this node holds the namespace for a query: then what it holds decides, and a refusal
+        names who holds the rest."""
+        identifier = from_wire(item.id)
+        mine = self._keeper.holds.mine(item.namespace, item.temporary, identifier)
+        if mine is None:
+            return self._refuse(item.id, codes, strangers)
+        if mine:
+            return False
+        self._not_mine += 1
+        codes.append(Code.NOT_MINE)
+        holder = self._keeper.holds.holder(item)
+        if holder is not None and len(held) < HINTS_MAX:
+            held[item.id] = Owner(holder, Arc(identifier, (identifier + 1) & MASK))
+        return True
 
     def _refuse(self, wire_id: bytes, codes: bytearray, strangers: list[int]) -> bool:
         identifier = int.from_bytes(wire_id, "big")
@@ -145,7 +164,7 @@ class Server:
             owner = self._cache.find(identifier)
             if owner is not None and len(owners) < HINTS_MAX:
                 owners[owner.node.id] = owner
-        return tuple(WireOwner(owner.node, _to_wire_arc(owner.arc)) for owner in owners.values())
+        return _to_wire_owners(owners)
 
     # --- renew -------------------------------------------------------------------------------------------------
 
@@ -272,3 +291,7 @@ def build_get(call: int, wants: tuple[Any, ...], anyhow: bool) -> Get:
 
 def _to_wire_arc(arc: Arc) -> WireArc:
     return WireArc(to_wire(arc.start), to_wire(arc.end))
+
+
+def _to_wire_owners(owners: Mapping[bytes, Owner]) -> tuple[WireOwner, ...]:
+    return tuple(WireOwner(owner.node, _to_wire_arc(owner.arc)) for owner in owners.values())

@@ -15,6 +15,7 @@ from overlay.dht.accept import Keeper
 from overlay.dht.collect import Batch, Reading
 from overlay.dht.copies import Copies
 from overlay.dht.handover import Handover, HandoverStatistics
+from overlay.dht.holds import Holds
 from overlay.dht.loopback import Loopback
 from overlay.dht.messages import Cause, Code, GetReply, Item, Put, PutReply, Renew, Renewal, RenewReply
 from overlay.dht.operations import (
@@ -87,7 +88,7 @@ class Dht:
         self._router = router
         self._cache = OwnerCache()
         own = OwnArc(router)
-        self._keeper = Keeper(runtime, own, ObjectStore(config.limits))
+        self._keeper = Keeper(runtime, own, Holds(router), ObjectStore(config.limits))
         self._resolver = Resolver(router, self._cache)
         self._requests = Requests(
             runtime, wire, router.me, own, self._cache, self._resolver, config.message_bytes_max
@@ -241,6 +242,11 @@ class Dht:
         """Tells of objects that arrive at this node and belong to it."""
         return self._keeper.new_data.add(prefix, handler)
 
+    def hold(self, namespace: str) -> Subscription:
+        """Settles which temporary objects of a namespace are this node's, until cancelled: see `holds`."""
+        self._keeper.holds.begin(namespace)
+        return Subscription(lambda: self._keeper.holds.end(namespace))
+
     def upcall(self, prefix: Prefix, handler: OnPassing) -> Subscription:
         """Shows sent objects that pass through this node, and lets the handler stop or change them."""
         return self._sends.passing.add(prefix, handler)
@@ -252,6 +258,10 @@ class Dht:
     def namespaces(self) -> list[str]:
         """Namespaces of which this node holds objects, its own or copies."""
         return list(self._keeper.store.namespaces())
+
+    def shape(self) -> int:
+        """Another number whenever what `namespaces` and `keys_under` say may have changed."""
+        return self._keeper.store.shape
 
     def keys_under(self, namespace: str) -> int:
         """Under how many keys of a namespace this node holds objects, its own or copies."""
@@ -289,7 +299,9 @@ def _ignore(_: object) -> None:
 def _put_entry(put: PutObject, done: Callable[[Code], None]) -> Entry:
     size = ITEM_BYTES + len(put.value)
     to = put.target.address
-    return Entry(to_item(put), size, lambda code, _: done(code), to=to, patient=to is not None)
+    # Where rows of a query go is settled: asking elsewhere gains nothing.
+    patient = to is not None or put.temporary
+    return Entry(to_item(put), size, lambda code, _: done(code), to=to, patient=patient)
 
 
 def _renew_entry(renew: RenewObject, done: Callable[[Code], None]) -> Entry:

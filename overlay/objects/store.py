@@ -77,11 +77,14 @@ class ObjectStore:
         "count",
         "limits",
         "serial",
+        "shape",
     )
 
     def __init__(self, limits: StoreLimits) -> None:
         self.limits = limits
         self.serial = 0
+        #: Another number whenever a key came or went.
+        self.shape = 0
         self.bytes = 0
         self.count = 0
         self._names: dict[str, dict[str, dict[str, StoredObject]]] = {}
@@ -229,7 +232,9 @@ class ObjectStore:
 
     def _insert(self, stored: StoredObject) -> None:
         namespace, key, suffix = stored.name
-        self._names.setdefault(namespace, {}).setdefault(key, {})[suffix] = stored
+        suffixes = self._names.setdefault(namespace, {}).setdefault(key, {})
+        self.shape += not suffixes
+        suffixes[suffix] = stored
         self.bytes += _cost(stored)
         self.count += 1
         self._expiry.add(stored)
@@ -260,6 +265,7 @@ class ObjectStore:
         del suffixes[suffix]
         if not suffixes:
             del keys[key]
+            self.shape += 1
             if not keys:
                 del self._names[namespace]
         self.bytes -= _cost(stored)

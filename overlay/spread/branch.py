@@ -59,6 +59,19 @@ Event: TypeAlias = ChildLost | ParentChanged | Ended
 Combine: TypeAlias = Callable[[bytes, bytes], bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A node that somebody tried in vain, or that a router takes for silent."""
+
+    node: NodeRef
+    #: It had acknowledged the message.
+    received: bool = False
+    #: It is given up, not only silent.
+    gone: bool = False
+    #: How long nothing was heard of it although it was asked.
+    silent_s: float = 0.0
+
+
 @dataclass(slots=True, eq=False)
 class Child:
     """An edge down. Its part is covered by whoever is below it until it says done."""
@@ -66,10 +79,25 @@ class Child:
     node: NodeRef
     part: Arc
     version: Version
-    #: Nodes of its part already tried in vain: id to whether they had acknowledged.
-    missing: dict[bytes, bool]
+    #: Nodes of its part that were silent, by id.
+    doubts: dict[bytes, Doubt]
+    #: When anything last came from it, or when it was attached.
+    heard_at: float
     received: bool = False
+    #: It had acknowledged the message before, in an older tree.
+    had: bool = False
     done: bool = False
+    #: Somebody else is being looked for, in case it stays silent.
+    doubted: bool = False
+    #: It is given up; the search under way, or one begun then, finds who takes its place.
+    lost: bool = False
+    #: It is known not to have the message.
+    lacking: bool = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is asked for nobody but itself."""
+        return self.part.width() == 1
 
 
 class Branch:
@@ -161,6 +189,11 @@ class Branch:
     def send_down(self, body: bytes) -> None:
         """To every child's `on_down`; not to children found later."""
         self._service.send_down(self, body)
+
+    def conclude(self) -> None:
+        """The root ends the spread everywhere with what it has: children that are not done have failed, and nobody can
+        say what is behind them."""
+        self._service.conclude(self)
 
     def cancel(self) -> None:
         """The root ends the spread everywhere, without an account."""

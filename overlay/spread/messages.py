@@ -29,9 +29,12 @@ Named: TypeAlias = Annotated[tuple[WireId, ...], msgspec.Meta(max_length=NAMED_M
 class WireMissing(Part, frozen=True):
     """A node that somebody above tried in vain."""
 
-    id: WireId
+    node: NodeRef
     #: It had acknowledged the message.
     received: bool
+    #: It is given up; else it is only silent, and to be asked by whoever has nobody else for its place.
+    gone: bool
+    silent_ms: Count = 0
 
 
 class WireAccount(Part, frozen=True):
@@ -55,6 +58,8 @@ class SpreadDown(Message, frozen=True, tag=70):
     parent: NodeRef
     payload: Body
     missing: Annotated[tuple[WireMissing, ...], msgspec.Meta(max_length=NAMED_MAX)] = ()
+    #: Whom the part was given: another node may have its address by now, and must not answer in its name.
+    to: bytes = b""
 
 
 class SpreadDone(Message, frozen=True, tag=71):
@@ -89,6 +94,8 @@ class SpreadDetach(Message, frozen=True, tag=74):
     version: Version
     #: The second reason: the tree you build is out of date.
     newer: bool = False
+    #: Who says so: if it is not the child, then the child is gone from this address.
+    by: bytes = b""
 
 
 class SpreadEnd(Message, frozen=True, tag=76):

@@ -18,8 +18,8 @@ PAUSE_S = 0.5
 
 
 class Search:
-    """Calls done(node, rest) with a member whose id lies in rest, all of the part that can hold nodes; done(None,
-    part) when nobody is there; done(None, None) when lookups gave no answer."""
+    """Calls done(node, True) with a member whose id lies in the part; done(None, True) when nobody is there;
+    done(None, False) when lookups gave no answer."""
 
     __slots__ = (
         "_at",
@@ -31,7 +31,7 @@ class Search:
     )
 
     def __init__(
-        self, runtime: Runtime, router: Router, part: Arc, done: Callable[[NodeRef | None, Arc | None], None]
+        self, runtime: Runtime, router: Router, part: Arc, done: Callable[[NodeRef | None, bool], None]
     ) -> None:
         self._runtime = runtime
         self._router = router
@@ -43,7 +43,7 @@ class Search:
     def start(self) -> None:
         self._steps += 1
         if self._steps > STEPS_MAX:
-            self._done(None, None)
+            self._done(None, False)
         else:
             self._router.lookup(self._at, self._found)
 
@@ -56,9 +56,9 @@ class Search:
             return
         rest = Arc(self._at, self._part.end)
         if rest.contains(from_wire(owner.node.id)):
-            self._done(owner.node, rest)
+            self._done(owner.node, True)
         elif owner.arc.width() >= SPACE or clockwise(self._at, owner.arc.end) >= rest.width():
-            self._done(None, self._part)
+            self._done(None, True)
         else:
             self._at = owner.arc.end
             self.start()

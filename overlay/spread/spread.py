@@ -11,13 +11,12 @@ one is, not when a timer fires.
     spread.start("topic", payload, done)      on one node; done(reply, account), once
     branch.send_up, on_up, send_down, on_down, on_event, cancel    along the edges, while it lasts
 
-A child that falls silent (failure notice, the router's suspicion, or no acknowledgement of `SpreadWait`)
-before it is done is replaced: its part is given to somebody found in it by lookup, with a higher *version*,
-and that subtree is built anew. A version is the path of repair counts from the root; of two trees over the
-same nodes the greater is the newer. A node that gets a newer version leaves its old edges, keeps its own
-answer, does not call its handler again, and answers in the new tree: so each answer is counted once however
-often trees are rebuilt. Nodes tried in vain travel down as `missing`; whoever ends up with their place counts
-them, unless they turn out to live.
+A child that stays silent before it is done is replaced (see `below`): its part is given to somebody found in it
+by lookup, with a higher *version*, and that subtree is built anew. A version is the path of repair counts from
+the root; of two trees over the same nodes the greater is the newer. A node that gets a newer version leaves its
+old edges, keeps its own answer, does not call its handler again, and answers in the new tree: so each answer is
+counted once however often trees are rebuilt. Nodes found silent travel down as `missing`; whoever ends up with
+their place asks them for themselves alone, and counts them only when they are given up.
 
 A parent's waiting shows as `SpreadWait` every few seconds along edges that are not done; a node whose parent
 shows nothing for long ends the spread for itself. Nothing else is timed.
@@ -29,16 +28,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from overlay.dht.loopback import Loopback
-from overlay.dht.timing import ReplyTimes
-from overlay.ring import MASK, SPACE, WHOLE, Arc, NodeRef, WireArc, clockwise, from_wire, to_wire
+from overlay.ring import MASK, SPACE, WHOLE, Arc, clockwise, from_wire
 from overlay.router import Owner, Router
 from overlay.spread.account import Account, missing
 from overlay.spread.account import from_wire as account_from_wire
-from overlay.spread.branch import Branch, Child, ChildLost, Combine, Ended, Own, ParentChanged, Version
+from overlay.spread.below import Below, from_wire_missing
+from overlay.spread.branch import Branch, Child, Combine, Ended, Own, ParentChanged, Version
 from overlay.spread.liveness import Liveness
 from overlay.spread.messages import (
-    DEPTH_MAX,
-    NAMED_MAX,
     PAYLOAD_BYTES_MAX,
     SpreadDetach,
     SpreadDone,
@@ -46,19 +43,11 @@ from overlay.spread.messages import (
     SpreadEnd,
     SpreadInto,
     SpreadUp,
-    WireMissing,
 )
-from overlay.spread.search import Search
 from runtime.api import Address, Messenger, Notice, Runtime
 
 #: Spreads one node takes part in at once, finished ones that are still remembered included.
 BRANCHES_MAX = 4096
-#: Times one node looks for a replacement in one spread before it gives a part up.
-REPAIRS_MAX = 16
-#: A child that has not acknowledged the message after twice the time peers usually take, and this long at least, is
-#: replaced before the transport gives it up. If it lives after all it joins the new tree and nothing is lost.
-ACKNOWLEDGED_MIN_S = 1.0
-
 OnArrival = Callable[[Branch], None]
 OnDone = Callable[[bytes | None, Account], None]
 
@@ -70,6 +59,8 @@ class SpreadStatistics:
     rebuilt: int
     repeats: int
     children: int
+    #: Found silent, and given up.
+    children_doubted: int
     children_lost: int
     stale: int
     refused: int
@@ -83,12 +74,11 @@ class Spread:
 
     __slots__ = (
         "_arrived",
-        "_attached",
+        "_below",
         "_branches",
         "_ended",
         "_handlers",
         "_liveness",
-        "_lost",
         "_messenger",
         "_rebuilt",
         "_refused",
@@ -98,7 +88,6 @@ class Spread:
         "_runtime",
         "_stale",
         "_started",
-        "_times",
     )
 
     def __init__(self, runtime: Runtime, messenger: Messenger, router: Router) -> None:
@@ -106,19 +95,20 @@ class Spread:
         self._messenger = Loopback.over(runtime, messenger)
         self._router = router
         self._rng = runtime.rng("spread")
-        self._times = ReplyTimes()
         self._handlers: dict[str, OnArrival] = {}
         self._branches: dict[bytes, Branch] = {}
-        self._liveness = Liveness(runtime, self._messenger, self._branches, self._child_lost, self._drop)
+        self._below = Below(runtime, self._messenger, router, self._branches, self.progress)
+        self._liveness = Liveness(
+            runtime, self._messenger, router, self._branches, self._below.unheard, self._drop
+        )
+        self._below.ask = self._liveness.ask
         self._started = self._arrived = self._rebuilt = self._repeats = 0
-        self._attached = self._lost = self._stale = self._refused = self._ended = 0
+        self._stale = self._refused = self._ended = 0
         self._messenger.on(SpreadDown, self._down)
         self._messenger.on(SpreadDone, self._done)
         self._messenger.on(SpreadUp, self._up)
         self._messenger.on(SpreadInto, self._into)
-        self._messenger.on(SpreadDetach, self._detach)
         self._messenger.on(SpreadEnd, self._end)
-        router.on_suspect(self._liveness.suspected)
 
     def on_arrival(self, topic: str, handler: OnArrival) -> None:
         """Called once for each spread of the topic that reaches this node, the root's own included."""
@@ -150,7 +140,8 @@ class Spread:
         those that have it keep their answers. For queries that run for long."""
         assert branch.is_root and branch._arc is not None
         branch._restart((branch._version[0] + 1,), None)
-        self._cover(branch, branch._arc, {})
+        self._liveness.arm()
+        self._below.cover(branch, branch._arc, {})
         self.progress(branch)
 
     def statistics(self) -> SpreadStatistics:
@@ -160,8 +151,9 @@ class Spread:
             arrived=self._arrived,
             rebuilt=self._rebuilt,
             repeats=self._repeats,
-            children=self._attached,
-            children_lost=self._lost,
+            children=self._below.attached,
+            children_doubted=self._below.doubted,
+            children_lost=self._below.lost,
             stale=self._stale,
             refused=self._refused,
             ended=self._ended,
@@ -203,14 +195,23 @@ class Spread:
             self._spread_from_here(branch, positions)
         else:
             branch._arc = positions
-            self._attach(branch, first.node, positions, 0, {})
+            self._below.attach(branch, first.node, positions, 0, {})
 
     def _spread_from_here(self, branch: Branch, positions: Arc) -> None:
         branch._arc = positions
         branch._own = Own.WORKING
-        self._cover(branch, positions, {})
+        self._below.cover(branch, positions, {})
         self._arrive(branch)
         self.progress(branch)
+
+    def conclude(self, branch: Branch) -> None:
+        if branch._finished or self._branches.pop(branch.spread, None) is None:
+            return
+        branch._finished = True
+        self._below.abandon(branch)
+        reply, account = branch._result(self._router.me.id)
+        if branch._on_done is not None:
+            self._runtime.call_later(0.0, lambda _: self._finish_root(branch, reply, account), None)
 
     def cancel(self, branch: Branch) -> None:
         self._drop(branch, "cancelled")
@@ -218,12 +219,16 @@ class Spread:
     # --- down --------------------------------------------------------------------------------------------------
 
     def _down(self, sender: Address, message: SpreadDown) -> None:
+        me = self._router.me.id
+        if message.to not in (b"", me):
+            self._messenger.send(sender, SpreadDetach(message.spread, message.version, by=me))
+            return
         branch = self._branches.get(message.spread)
         if branch is not None and (message.version <= branch._version or branch.is_root):
             if message.version == branch._version and branch.parent == message.parent:
                 self._repeats += 1
             else:
-                self._messenger.send(sender, SpreadDetach(message.spread, message.version, newer=True))
+                self._messenger.send(sender, SpreadDetach(message.spread, message.version, True, me))
             return
         now = self._runtime.now()
         fresh = branch is None
@@ -237,11 +242,11 @@ class Spread:
                 return
         else:
             self._rebuilt += 1
+            self._liveness.arm()
         branch._restart(message.version, message.parent)
         branch._touched_at = now
-        self._liveness.arm()
-        lost = {each.id: each.received for each in message.missing if each.id != self._router.me.id}
-        self._cover(branch, Arc(from_wire(message.part.start), from_wire(message.part.end)), lost)
+        doubts = {each.node.id: from_wire_missing(each) for each in message.missing}
+        self._below.cover(branch, Arc(from_wire(message.part.start), from_wire(message.part.end)), doubts)
         if fresh:
             self._arrive(branch)
         else:
@@ -255,104 +260,6 @@ class Spread:
             branch.fail()
         else:
             handler(branch)
-
-    def _cover(self, branch: Branch, part: Arc, lost: dict[bytes, bool]) -> None:
-        """Divides a part among children; what was tried in vain goes with it, or is counted here."""
-        for node, share in self._router.split(part):
-            theirs = {each: got for each, got in lost.items() if share.contains(from_wire(each))}
-            for each in theirs:
-                del lost[each]
-            self._attach(branch, node, share, 0, theirs)
-        self._count_missing(branch, lost)
-
-    def _count_missing(self, branch: Branch, lost: dict[bytes, bool]) -> None:
-        for each, got in lost.items():
-            branch._below = branch._below.plus(missing(each, got))
-
-    def _attach(self, branch: Branch, node: NodeRef, part: Arc, repair: int, lost: dict[bytes, bool]) -> None:
-        if len(branch._version) >= DEPTH_MAX:
-            branch._below = branch._below.plus(Account(uncovered=1))
-            self._count_missing(branch, lost)
-            return
-        version = (*branch._version, repair)
-        child = Child(node, part, version, lost)
-        branch._children[node.address] = child
-        self._attached += 1
-        message = SpreadDown(
-            branch.spread,
-            version,
-            branch.topic,
-            WireArc(to_wire(part.start), to_wire(part.end)),
-            branch.root,
-            self._router.me,
-            branch.payload,
-            tuple(WireMissing(each, got) for each, got in lost.items()),
-        )
-
-        sent_at = self._runtime.now()
-        patience_s = max(ACKNOWLEDGED_MIN_S, 2.0 * self._times.timeout_s(node.address, len(branch.payload)))
-        timer = self._runtime.call_later(patience_s, lambda _: self._child_lost(branch, child), None)
-
-        def notice(arrived: bool) -> None:
-            timer.cancel()
-            if arrived:
-                child.received = True
-                self._times.replied(node.address, self._runtime.now() - sent_at)
-            else:
-                self._child_lost(branch, child)
-
-        self._messenger.send(node.address, message, notice)
-        self._liveness.arm()
-
-    # --- trouble below -----------------------------------------------------------------------------------------
-
-    def _child_lost(self, branch: Branch, child: Child) -> None:
-        """Finds somebody else for what a silent child was to cover."""
-        if child.done or branch._finished or branch._children.get(child.node.address) is not child:
-            return
-        del branch._children[child.node.address]
-        self._lost += 1
-        lost = {**child.missing, child.node.id: child.received or child.missing.get(child.node.id, False)}
-        while len(lost) > NAMED_MAX:
-            each = next(iter(lost))
-            branch._below = branch._below.plus(missing(each, lost.pop(each)))
-        branch._tell(ChildLost(child.node))
-        branch._repairs += 1
-        if branch._repairs > REPAIRS_MAX:
-            self._count_missing(branch, lost)
-            branch._below = branch._below.plus(Account(uncovered=1))
-            self.progress(branch)
-            return
-        branch._searching += 1
-        version, repair = branch._version, branch._repairs
-
-        def found(node: NodeRef | None, rest: Arc | None) -> None:
-            if branch._version != version or self._branches.get(branch.spread) is not branch:
-                return
-            branch._searching -= 1
-            if rest is None:
-                branch._below = branch._below.plus(Account(uncovered=1))
-            if node is None or rest is None:
-                self._count_missing(branch, lost)
-            else:
-                outside = {each: got for each, got in lost.items() if not rest.contains(from_wire(each))}
-                inside = {each: got for each, got in lost.items() if each not in outside}
-                self._count_missing(branch, outside)
-                self._attach(branch, node, rest, repair, inside)
-            self.progress(branch)
-
-        Search(self._runtime, self._router, child.part, found).start()
-
-    def _detach(self, sender: Address, message: SpreadDetach) -> None:
-        branch = self._branches.get(message.spread)
-        child = self._child_of(branch, sender, message.version)
-        if branch is None or child is None:
-            return
-        if message.newer:
-            del branch._children[sender]
-            self.progress(branch)
-        else:
-            self._child_lost(branch, child)
 
     # --- up ----------------------------------------------------------------------------------------------------
 
@@ -382,6 +289,7 @@ class Spread:
             self._stale += 1
             return
         child.done = child.received = True
+        child.heard_at = self._runtime.now()
         branch._below = branch._below.plus(account_from_wire(message.account))
         branch._fold(message.reply)
         self.progress(branch)
@@ -409,6 +317,7 @@ class Spread:
         if branch is None or child is None or branch.on_up is None:
             self._stale += 1
             return
+        child.heard_at = self._runtime.now()
         branch.on_up(child.node, message.body)
 
     def _into(self, sender: Address, message: SpreadInto) -> None:
@@ -433,6 +342,7 @@ class Spread:
                 return False
             del self._branches[oldest.spread]
         self._branches[branch.spread] = branch
+        self._liveness.arm()
         return True
 
     def _drop(self, branch: Branch, reason: str) -> None:
@@ -440,9 +350,7 @@ class Spread:
         if self._branches.pop(branch.spread, None) is None:
             return
         was_finished, branch._finished = branch._finished, True
-        for child in branch._children.values():
-            if not child.done:
-                self._messenger.send(child.node.address, SpreadEnd(branch.spread, child.version))
+        self._below.end(branch)
         if not was_finished:
             self._ended += 1
             branch._on_done = None

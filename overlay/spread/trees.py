@@ -3,7 +3,8 @@
 Every node routes a registration toward each tree's root id from time to time; the first hop records it as a
 child and stops the message. A broadcast goes to the root's owner and from there down the recorded edges.
 Children that stop registering are forgotten. Nothing is acknowledged end to end: a broadcast may miss nodes
-while edges are out of date, and reach some twice over several trees; both are counted.
+while edges are out of date, and reach some twice over several trees; both are counted. A node registers as long as
+it has a handler or children: trees that nobody listens to cost nothing.
 `overlay.spread.spread` knows exactly whom it reached; these trees cost nothing per broadcast to set up and
 suit queries that are announced again and again.
 """
@@ -75,6 +76,7 @@ class DistributionTrees:
         "_router",
         "_runtime",
         "_sequence",
+        "_started",
         "_timer",
         "config",
     )
@@ -93,6 +95,7 @@ class DistributionTrees:
         self._recent: Recent[tuple[bytes, int]] = Recent(RECENT_MAX)
         self._heard: dict[bytes, int] = {}
         self._sequence = 0
+        self._started = False
         self._timer: Timer | None = None
         self._registrations = self._broadcasts = self._received = self._forwarded = 0
         self._duplicates = self._missed = self._refused = 0
@@ -103,10 +106,11 @@ class DistributionTrees:
 
     def start(self) -> None:
         """Begins to register; call once the node is a member, or before: it waits."""
-        if self._timer is None:
-            self._timer = self._runtime.call_later(0.0, self._refresh, None)
+        self._started = True
+        self._arm()
 
     def stop(self) -> None:
+        self._started = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -114,6 +118,7 @@ class DistributionTrees:
     def on_broadcast(self, topic: str, handler: OnBroadcast) -> None:
         """Calls handler(origin, payload) once for each broadcast of the topic that gets here."""
         self._handlers[topic] = handler
+        self._arm()
 
     def broadcast(self, topic: str, payload: bytes, *, trees: int = 1) -> None:
         """Through so many trees at once; they take turns at being first."""
@@ -142,11 +147,20 @@ class DistributionTrees:
 
     # --- the trees ---------------------------------------------------------------------------------------------
 
+    def _arm(self) -> None:
+        """Begins to register once there is somebody to register for."""
+        if self._started and self._timer is None and (self._handlers or any(self._children)):
+            self._timer = self._runtime.call_later(0.0, self._refresh, None)
+
     def _refresh(self, _: None) -> None:
+        self._timer = None
         now = self._runtime.now()
-        for tree, children in enumerate(self._children):
+        for children in self._children:
             for address in [address for address, until in children.items() if until <= now]:
                 del children[address]
+        if not (self._handlers or any(self._children)):
+            return
+        for tree in range(self.config.trees):
             if self._router.joined:
                 self._registrations += 1
                 self._router.route(root_id(tree), TreeRegister(tree, self._router.me))
@@ -162,6 +176,7 @@ class DistributionTrees:
             if message.child.address in children or len(children) < CHILDREN_MAX:
                 keep_s = self.config.refresh_s * self.config.refreshes_missed_max
                 children[message.child.address] = self._runtime.now() + keep_s
+                self._arm()
             else:
                 self._refused += 1
         return Verdict.STOP

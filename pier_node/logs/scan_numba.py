@@ -8,23 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from pier_node.logs.block import Block, Bytes, Mask, Positions, Spans
 from pier_node.logs.scan_numpy import DIGITS_MAX, EQUALS, QUOTE
+from query.keys.jit import jit
 
 
-def _jit(function: Any) -> Any:
-    """Compiled and cached on disk; only in memory where no cache folder can be written."""
-    try:
-        return numba.njit(cache=True, nogil=True, boundscheck=False)(function)
-    except RuntimeError:
-        return numba.njit(nogil=True, boundscheck=False)(function)
-
-
-@_jit
+@jit
 def _match_key(  # type: ignore[no-untyped-def]
     data, equals, line_start, key_bytes, key_starts, key_ends, first, chain
 ):
@@ -45,7 +37,7 @@ def _match_key(  # type: ignore[no-untyped-def]
     return -1
 
 
-@_jit
+@jit
 def _pairs(  # type: ignore[no-untyped-def]
     data,
     starts,
@@ -120,7 +112,7 @@ def pairs(block: Block, keys: tuple[bytes, ...], quoted: bool) -> list[Spans]:
     return [Spans(out_start[index], out_end[index]) for index in range(len(keys))]
 
 
-@_jit
+@jit
 def _gather(data, start, end, offsets):  # type: ignore[no-untyped-def]
     total = 0
     for line in range(len(start)):
@@ -142,7 +134,7 @@ def gather(data: Bytes, start: Positions, end: Positions) -> tuple[Bytes, npt.ND
     return _gather(data, start, end, offsets), offsets
 
 
-@_jit
+@jit
 def _integers(data, start, end, digits_max, values, bad):  # type: ignore[no-untyped-def]
     for line in range(len(start)):
         if end[line] - start[line] > digits_max:
@@ -167,7 +159,7 @@ def integers(data: Bytes, start: Positions, end: Positions) -> tuple[npt.NDArray
     return values, bad
 
 
-@_jit
+@jit
 def _find(data, at, limit, byte, found):  # type: ignore[no-untyped-def]
     for line in range(len(at)):
         position = at[line]
@@ -183,7 +175,7 @@ def find(data: Bytes, at: Positions, limit: Positions, byte: int) -> Positions:
     return found
 
 
-@_jit
+@jit
 def _plain_ipv4(data, start, end, plain):  # type: ignore[no-untyped-def]
     for line in range(len(start)):
         dots = 0

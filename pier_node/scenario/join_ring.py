@@ -148,8 +148,14 @@ class _Sink:
 class JoinRing:
     """Some nodes with rows of R and S."""
 
-    def __init__(self, nodes: int, seed: int, rows_a_node: int = ROWS_A_NODE) -> None:
-        topology, links = _king(seed), Fifo(LINK_BITS_PER_S, LINK_BITS_PER_S)
+    def __init__(
+        self,
+        nodes: int,
+        seed: int,
+        rows_a_node: int = ROWS_A_NODE,
+        link_bits_per_s: float = LINK_BITS_PER_S,
+    ) -> None:
+        topology, links = _king(seed), Fifo(link_bits_per_s, link_bits_per_s)
         self.world = World(seed=seed, topology=topology, codec=Codec(NODE_MESSAGES), links=links)
         self.hosts: list[SimHost] = []
         self.nodes: list[EngineNode] = []

@@ -124,7 +124,7 @@ class Mischief:
             replace_s_max=form.replace_s_max,
         )
         self.churns.append(churn)
-        self._end(form.until_s, lambda _: churn.stop())
+        self._end(form.until_s, lambda _: churn.stop(refill=True))
 
     def _partition(self, form: PartitionForm, rng: Rng) -> None:
         chosen = {host.index for host in self._choose(form, rng)}

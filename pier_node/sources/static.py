@@ -28,6 +28,8 @@ class StaticTable:
     def __init__(self, table: str, reader: Reader) -> None:
         self._table = table
         self._reader = reader
+        self._sized = reader if isinstance(reader, SizedReader) else None
+        self._columns = reader if isinstance(reader, ColumnReader) else None
         self._scans = self._rows = self._errors = 0
         self._last_error = ""
 
@@ -49,10 +51,10 @@ class StaticTable:
 
     def size(self) -> tuple[int, int] | None:
         """About how many rows and bytes; None when the reader cannot tell."""
-        if not isinstance(self._reader, SizedReader):
+        if self._sized is None:
             return None
         try:
-            return self._reader.size()
+            return self._sized.size()
         except (ReadError, OSError) as error:
             self._failed(error)
             return None
@@ -62,8 +64,8 @@ class StaticTable:
 
     def scan_columns(self, keys: Batch | None, columns: Sequence[str]) -> Iterator[Batch]:
         """Readers that cannot leave columns unread give all of them."""
-        if isinstance(self._reader, ColumnReader):
-            reader = self._reader
+        reader = self._columns
+        if reader is not None:
             return self._read(lambda: reader.column_batches(columns))
         return self.scan(keys)
 

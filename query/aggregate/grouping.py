@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from query.aggregate.accumulators import Accumulated
 from query.aggregate.aggregate import Aggregate
@@ -20,6 +21,8 @@ from query.aggregate.aggregate import Aggregate
 PENDING_ROWS = 131_072
 #: States are combined once there are this many more of them than groups at the last time.
 STATES_ROWS_MIN = 65_536
+#: Calls over all rows that are one kernel each.
+_PLAIN = ("count_all", "count", "sum", "min", "max")
 
 
 class Mode(enum.Enum):
@@ -233,7 +236,10 @@ class Grouping:
 
 
 def _ungrouped(table: pa.Table, calls: list[tuple[Any, str, Any]]) -> list[pa.Array]:
-    """All rows as one group. Arrow has no `list` of a whole column: that is the column itself."""
+    """All rows as one group. Arrow has no `list` of a whole column: that is the column itself. Plain kernels need no
+    plan of Arrow's engine, which costs more than a small batch is worth."""
+    if all(call[1] in _PLAIN for call in calls):
+        return [_plain(table, *call) for call in calls]
     kernels = [call for call in calls if call[1] != "list"]
     counted = pa.TableGroupBy(table, [], use_threads=False).aggregate(kernels)
     results = iter(counted.columns)
@@ -245,6 +251,12 @@ def _ungrouped(table: pa.Table, calls: list[tuple[Any, str, Any]]) -> list[pa.Ar
         else next(results).combine_chunks()
         for call in calls
     ]
+
+
+def _plain(table: pa.Table, column: Any, function: str, options: Any) -> pa.Array:
+    if function == "count_all":
+        return pa.array([table.num_rows], pa.int64())
+    return pa.repeat(pc.call_function(function, [table.column(column)], options), 1)
 
 
 def unified(tables: list[pa.Table]) -> pa.Table:

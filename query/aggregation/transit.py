@@ -87,7 +87,7 @@ class Transit:
             self._deliver(self._spec.root, psr, self._told, lambda: self._told(False))
         elif strategy.structure is Structure.ONE_LEVEL:
             name = Name(namespace_of(psr.session), ROOT_KEY, f"{psr.sender}/{psr.epoch}/{psr.sequence}")
-            self._dht.put(PutObject(name, _encoder.encode(psr), PUT_LIFETIME_S), self._put)
+            self._dht.put_temp(PutObject(name, _encoder.encode(psr), PUT_LIFETIME_S), self._put)
         else:
             self._hop(psr, ())
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import pyarrow as pa
 
@@ -21,6 +22,8 @@ from runtime.rng import Rng
 
 #: Distinct reasons for drops remembered per operator; more are counted as "other".
 REASONS_MAX = 32
+#: Kinds of tables of which is remembered what they can.
+KINDS_MAX = 256
 
 
 class LocalTable(Protocol):
@@ -56,6 +59,21 @@ class SizedTable(Protocol):
     def size(self) -> tuple[int, int] | None:
         """About how many rows there are, and bytes; None when that cannot be told."""
         ...
+
+
+@lru_cache(maxsize=KINDS_MAX)
+def _can(kind: type, protocol: type) -> bool:
+    return issubclass(kind, protocol)
+
+
+def with_columns(table: LocalTable) -> ColumnTable | None:
+    """The table, if it can leave columns unread. Asked for every scan, so what kinds of tables can is remembered."""
+    return cast(ColumnTable, table) if _can(type(table), ColumnTable) else None
+
+
+def with_size(table: LocalTable) -> SizedTable | None:
+    """The table, if it can tell how large it is."""
+    return cast(SizedTable, table) if _can(type(table), SizedTable) else None
 
 
 class Tables(Protocol):

@@ -53,19 +53,28 @@ def settled(
     rows: int,
     elapsed_s: float,
     ended: str,
+    owners: int = 0,
 ) -> Account:
-    """The account of a query whose first spread reached `first` and whose last stage reported `last`.
+    """The account of a query whose first spread reached `first` and whose last stage reported `last`; its partition
+    groups are held by so many `owners`.
 
     A node that answered the first stage and is not in the last report has failed on the way. Rows that no node could
-    be made to take are missing from the answer although every node did its part: that is no complete answer either."""
+    be made to take are missing from the answer although every node did its part: that is no complete answer either. Nor
+    is one whose rows went in part to a node that was not asked, as happens while two parts of a ring become one."""
     asked = first.received + first.unreachable
     done = min(last.answered + last.empty, first.received)
     empty = min(last.empty, done)
     missing = asked - done
     unreachable = min(first.unreachable, missing)
     lost = any(f": {NOT_STORED}" in reason for reason in last.dropped)
-    if ended == "complete" and (missing or first.uncovered or lost):
+    strangers = max(0, owners - last.holders) if last.received < last.sent else 0
+    if ended == "complete" and (missing or first.uncovered or lost or strangers):
         ended = "partial"
+        if strangers and not missing:
+            errors = (
+                *errors,
+                f"{strangers} of {owners} nodes that rows were sent to took no part; ask again",
+            )
     return Account(
         query=query,
         asked=asked,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from overlay.ring import MASK, WHOLE, Arc, from_wire, routing_id
 from overlay.spread.account import NOBODY
 from overlay.spread.account import Account as Coverage
-from overlay.spread.branch import Combine
+from overlay.spread.branch import Branch, Combine
 from overlay.spread.spread import OnDone, Spread
 from query.engine.spec import QuerySpec
 from query.plan import Array, Constant, Opgraph
@@ -55,8 +55,8 @@ def arcs_of(spec: QuerySpec, own_point: Arc) -> tuple[Arc, ...]:
 
 def spread_over(
     spread: Spread, arcs: Sequence[Arc], topic: str, payload: bytes, done: OnDone, combine: Combine
-) -> None:
-    """One spread an arc; `done` gets the replies of all of them as one."""
+) -> list[Branch]:
+    """One spread an arc; `done` gets the replies of all of them as one. Their roots."""
     left, whole, coverage = len(arcs), None, NOBODY
 
     def one(reply: bytes | None, covered: Coverage) -> None:
@@ -67,5 +67,4 @@ def spread_over(
         if left == 0:
             done(whole, coverage)
 
-    for arc in arcs:
-        spread.start(topic, payload, one, arc=arc, combine=combine)
+    return [spread.start(topic, payload, one, arc=arc, combine=combine) for arc in arcs]

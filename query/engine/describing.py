@@ -15,9 +15,9 @@ from overlay.dht.publisher import Publisher
 from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
 from query.batch import Batch, type_name
-from query.dataflow.context import SizedTable, Tables
+from query.dataflow.context import Tables, with_size
 from query.engine.facts import DICTIONARY, HIDDEN, TableFacts, by_name, dictionary_key, write
-from query.wire import SchemaReceiver, WireError, decode
+from query.wire import SchemaReceiver, WireError, count_rows, decode
 from runtime.api import Runtime
 
 #: Between looks at what tables there are, and at how large they have become.
@@ -40,6 +40,9 @@ class Holdings:
     def __init__(self, dht: Dht, tables: Tables) -> None:
         self._dht = dht
         self._tables = tables
+        #: What was said last, and of which shape of the store and names of tables it holds.
+        self._stamps: dict[str, int] = {}
+        self._shape: tuple[int, list[str]] = (-1, [])
 
     def here(self) -> list[TableFacts]:
         """One record for each table."""
@@ -54,8 +57,12 @@ class Holdings:
 
     def stamps(self) -> dict[str, int]:
         """What can be said of all tables without looking into them: own ones count as one, published by keys."""
-        keys = {namespace: self._dht.keys_under(namespace) for namespace in self._namespaces()}
-        return {**dict.fromkeys(self._tables.names(), 1), **keys}
+        shape = (self._dht.shape(), self._tables.names())
+        if self._shape != shape:
+            self._shape = shape
+            keys = {namespace: self._dht.keys_under(namespace) for namespace in self._namespaces()}
+            self._stamps = {**dict.fromkeys(self._tables.names(), 1), **keys}
+        return self._stamps
 
     def _namespaces(self) -> list[str]:
         return [each for each in self._dht.namespaces() if not each.startswith(HIDDEN)]
@@ -63,9 +70,10 @@ class Holdings:
     def _source(self, name: str) -> TableFacts:
         table = self._tables.open(name)
         schema = None if table is None else table.schema()
-        if schema is None:
+        if table is None or schema is None:
             return TableFacts(name, "source")
-        size = table.size() if isinstance(table, SizedTable) else None
+        sized = with_size(table)
+        size = None if sized is None else sized.size()
         rows, size_bytes = (0, 0) if size is None else size
         return TableFacts(
             name,
@@ -80,11 +88,13 @@ class Holdings:
     def _stored(self, namespace: str) -> TableFacts | None:
         """This node's part of a published table, from some of its objects."""
         values, scale = self._dht.sample(namespace, LOOKED_AT_OBJECTS)
-        batches = [batch for batch in map(_batch, values[:COUNTED_OBJECTS]) if batch is not None]
-        if not batches:
+        counted = values[:COUNTED_OBJECTS]
+        first = next((batch for batch in map(_batch, counted) if batch is not None), None)
+        if first is None:
             return None
-        schema = batches[0].schema
-        rows_each = sum(batch.num_rows for batch in batches) / len(batches)
+        schema = first.schema
+        counts = [rows for rows in map(_rows, counted) if rows is not None]
+        rows_each = sum(counts) / len(counts)
         return TableFacts(
             namespace,
             "published",
@@ -139,6 +149,14 @@ def _differs(now: TableFacts, told: TableFacts | None) -> bool:
     return abs(now.rows - told.rows) > CHANGE_SHARE * told.rows or (
         abs(now.bytes - told.bytes) > CHANGE_SHARE * told.bytes
     )
+
+
+def _rows(value: bytes) -> int | None:
+    """How many rows an object says it has; None for one that has none."""
+    try:
+        return count_rows(value)
+    except WireError:
+        return None
 
 
 def _batch(value: bytes) -> Batch | None:

@@ -17,17 +17,14 @@ from overlay.router import Router
 from overlay.spread.branch import Branch, Ended, Event
 from overlay.spread.spread import Spread
 from query.dataflow.budget import Budget
-from query.dataflow.check import operator_problems
 from query.dataflow.scheduler import Scheduler
 from query.engine import taps
-from query.engine.aim import targets_of
 from query.engine.messages import PeerBatch, Remark, ResultCredit
-from query.engine.results import ResultSender
+from query.engine.prepared import Prepared, prepared
+from query.engine.results import Handover, ResultSender
 from query.engine.run import Run
-from query.engine.spec import BadCall, QuerySpec, Report, StageCall, combine, decode_call, encode
-from query.engine.trees import Trees
+from query.engine.spec import BadCall, QuerySpec, Report, combine, encode
 from query.plan import Opgraph
-from query.plan_check import plan_problems
 from runtime.api import Address, Messenger, Runtime
 
 _log = logging.getLogger("pier.query")
@@ -74,8 +71,10 @@ class Executor:
         router: Router,
         spread: Spread,
         services: dict[str, Any],
+        handover: Handover,
         runs_max: int = RUNS_MAX,
     ) -> None:
+        """`handover` takes result rows to queries that were asked at this node."""
         self.scheduler = Scheduler(runtime)
         self.runs: dict[str, Run] = {}
         self.refused = 0
@@ -84,6 +83,7 @@ class Executor:
         self._messenger = messenger
         self._router = router
         self._services = services
+        self._handover = handover
         self._runs_max = runs_max
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._allowances: dict[str, _Allowance] = {}
@@ -102,13 +102,14 @@ class Executor:
 
     def _called(self, branch: Branch) -> None:
         try:
-            call = decode_call(branch.payload)
+            ready = prepared(branch.payload)
         except BadCall as error:
             branch.combine = combine
             branch.reply(encode(Report(failed=1, errors=(f"unreadable query: {error}",))))
             return
-        branch.combine = Trees(call.spec.plan).combine
-        run = self._run_of(call, branch)
+        call = ready.call
+        branch.combine = ready.trees.combine
+        run = self._run_of(ready, branch)
         if run is None:
             return
         run.exchange.overflowed.update(call.overflowed)
@@ -143,57 +144,57 @@ class Executor:
         if run is not None:
             run.exchange.taken.update(trees)
 
-    def _run_of(self, call: StageCall, branch: Branch) -> Run | None:
+    def _run_of(self, ready: Prepared, branch: Branch) -> Run | None:
         """The run a call is about, made if it is new; None when the branch has been answered already."""
-        spec = call.spec
+        spec = ready.call.spec
         run = self.runs.get(spec.id)
         if run is not None:
             return run
-        if spec.id in self._ended and sum(map(len, map(targets_of, spec.plan.opgraphs))) > 1:
+        if spec.id in self._ended and sum(map(len, ready.targets.values())) > 1:
             # It has answered as the owner of another key.
             branch.reply(encode(Report(again=1)))
             return None
-        refusal = self._refusal(spec)
+        refusal = self._refusal(ready)
         if refusal:
             self.refused += 1
             branch.reply(encode(Report(failed=1, errors=(refusal,))))
             return None
-        return self._start(spec, branch, late=call.complete > 0)
+        return self._start(ready, branch)
 
-    def _refusal(self, spec: QuerySpec) -> str:
-        if spec.id in self._ended:
+    def _refusal(self, ready: Prepared) -> str:
+        if ready.call.spec.id in self._ended:
             return "the query has ended on this node"
         if len(self.runs) >= self._runs_max:
             return f"limit runs_max = {self._runs_max} reached: too many queries at once on this node"
-        for problem in plan_problems(spec.plan):
-            return problem.message
-        for problem in operator_problems(spec.plan):
-            return problem.message
-        return ""
+        return ready.problem
 
-    def _start(self, spec: QuerySpec, branch: Branch, late: bool) -> Run:
+    def _start(self, ready: Prepared, branch: Branch) -> Run:
+        """A node that the first call did not reach is late: the account does not count it."""
+        call, spec = ready.call, ready.call.spec
+
         def results(budget: Budget, fail: Callable[[Exception], None]) -> ResultSender:
-            return ResultSender(spec, self.me, self._messenger, budget, fail)
+            return ResultSender(spec, self.me, self._messenger, budget, fail, self._runtime, self._handover)
 
         run = Run(
-            spec,
+            ready,
             self._runtime,
             self.scheduler,
             results,
             self._services,
             lambda operator, reason: self._complain(spec, operator, reason),
-            late,
+            late=call.complete > 0 or call.wave > 1,
         )
         self.runs[spec.id] = run
         _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})
         run.branch = branch
         run.expiry = self._runtime.call_later(spec.limits.time_s + EXPIRY_S, self._end, run)
-        run.start(lambda opgraph: self._is_meant_for_me(opgraph, spec))
+        run.start(lambda opgraph: self._is_meant_for_me(opgraph, ready), call.complete)
         return run
 
-    def _is_meant_for_me(self, opgraph: Opgraph, spec: QuerySpec) -> bool:
+    def _is_meant_for_me(self, opgraph: Opgraph, ready: Prepared) -> bool:
         """An opgraph with `at = asker` runs on the node that was asked, one with `rid` on the owner of that key in
         its namespace, any other on every node, or on those of the part of the ring that was asked."""
+        spec = ready.call.spec
         part = spec.part
         if part is not None and not Arc(from_wire(part.start), from_wire(part.end)).contains(
             from_wire(self.me.id)
@@ -201,7 +202,7 @@ class Executor:
             return False
         if opgraph.settings.get("at") == "asker":
             return spec.proxy == self.me
-        keys = targets_of(opgraph)
+        keys = ready.targets[opgraph.name]
         return not keys or any(self._router.owns(key) for key in keys)
 
     def _end(self, run: Run) -> None:

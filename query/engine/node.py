@@ -49,11 +49,19 @@ class EngineNode:
             "kept": KeptService(runtime, messenger, overlay.router.me.address),
             "aggregations": self.aggregations,
             "splits": Splits(overlay.spread),
-            "indexes": Indexes(runtime, overlay.dht, overlay.publisher),
+            "indexes": Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread),
             "tables": tables,
             **(services or {}),
         }
-        self.executor = Executor(runtime, messenger, overlay.router, overlay.spread, provided, runs_max)
+        self.executor = Executor(
+            runtime,
+            messenger,
+            overlay.router,
+            overlay.spread,
+            provided,
+            lambda own: self.proxy.handed(own),
+            runs_max,
+        )
         holdings = Holdings(overlay.dht, tables)
         self.catalog = Catalog(overlay.spread, overlay.dht, holdings)
         self.describing = Describing(runtime, overlay.publisher, holdings, overlay.router.me.id)

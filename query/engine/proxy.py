@@ -22,6 +22,7 @@ import msgspec
 from overlay.ring import MASK, SPACE, Arc, WireArc, from_wire
 from overlay.router import Router
 from overlay.spread.account import Account as Coverage
+from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
 from query.batch import Batch
 from query.dataflow.budget import Limits
@@ -32,7 +33,7 @@ from query.engine.executor import TOPIC, TOPIC_CENSUS, TOPIC_END
 from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
-from query.engine.results import ResultReceiver
+from query.engine.results import OwnRows, ResultReceiver
 from query.engine.spec import GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
 from query.engine.stages import EPOCHS, keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
@@ -47,7 +48,7 @@ WINDOW_LEAST_BYTES = 64 << 10
 WINDOW_MOST_BYTES = 4 << 20
 #: Partition groups: some for every node, so that owners share evenly, within bounds.
 GROUPS_PER_NODE = 4
-GROUPS_LEAST = 16
+GROUPS_LEAST = 64
 #: After its time a query has this long for the reports of nodes that stopped it before it is ended here.
 GRACE_S = 5.0
 #: Between the waves of a cyclic stage: short at first, so that small recursions end at once.
@@ -103,6 +104,9 @@ class ProxyQuery:
         self._overflowed: tuple[str, ...] = ()
         #: Bloom filters that the last stage made, for the next one.
         self._filters: dict[str, bytes] = {}
+        #: Spreads that are out, and whether the query's time is up: who has not answered then has failed.
+        self._roots: list[Branch] = []
+        self._late = False
         self._deadline = proxy.runtime.call_later(spec.limits.time_s + GRACE_S, self._overdue, None)
 
     def start(self) -> None:
@@ -196,6 +200,7 @@ class ProxyQuery:
 
     def _call(self, call: StageCall, then: Callable[[Report], None]) -> None:
         def done(reply: bytes | None, coverage: Coverage) -> None:
+            self._roots = []
             if self.ended:
                 return
             report = Report() if reply is None else decode_report(reply)
@@ -208,11 +213,14 @@ class ProxyQuery:
                     self._first.received + self._first.unreachable - self._again,
                     report.answered + report.empty,
                 )
-            then(report)
+            if self._late:
+                self._finish(report, "limit")
+            else:
+                then(report)
 
         arcs = (self._proxy.own_point,) if call.alone else self._arcs
         combine = Trees(self.spec.plan).combine
-        spread_over(self._proxy.spread, arcs, TOPIC, encode(call), done, combine)
+        self._roots = spread_over(self._proxy.spread, arcs, TOPIC, encode(call), done, combine)
 
     # -- waves
 
@@ -258,7 +266,12 @@ class ProxyQuery:
             self._errors[
                 f"limit time_s = {self.spec.limits.time_s:g} reached; raise it with --limit time_s=…"
             ] = None
-            self._finish(Report(), "limit")
+            self._late = True
+            roots = self._roots
+            for root in roots:
+                root.conclude()
+            if not roots:
+                self._finish(self._last_wave or self._base or Report(), "limit")
 
     def _finish(self, report: Report, ended: str) -> None:
         if self.ended:
@@ -275,7 +288,14 @@ class ProxyQuery:
         first = replace(first, received=first.received - self._again)
         elapsed_s = self._proxy.runtime.now() - self.started_s
         account = settled(
-            self.spec.id, first, report, tuple(self._errors), self.results.rows, elapsed_s, ended
+            self.spec.id,
+            first,
+            report,
+            tuple(self._errors),
+            self.results.rows,
+            elapsed_s,
+            ended,
+            len(self.spec.owners),
         )
         self._proxy.forget(self)
         self.sink.finish(account)
@@ -367,6 +387,14 @@ class Proxy:
             self.strays += 1
         else:
             query.results.arrived(sender, message)
+
+    def handed(self, own: OwnRows) -> None:
+        """Rows that this node gives to a query that was asked here."""
+        query = self.queries.get(own.query)
+        if query is None:
+            self.strays += 1
+        else:
+            query.results.handed(own)
 
     def _remark(self, sender: Address, remark: Remark) -> None:
         query = self.queries.get(remark.query)

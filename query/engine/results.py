@@ -2,7 +2,7 @@
 
 The sender keeps at most a window of bytes that the asker has not taken; beyond it the query pauses on that node
 and nowhere else. A node reports itself done only when every result it sent has been acknowledged, so when
-all reports are in, so are all rows.
+all reports are in, so are all rows. Rows of the asker's own node do not travel: they are handed over as they are.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from overlay.ring import NodeRef
 from query.batch import Batch
@@ -17,13 +18,31 @@ from query.dataflow.budget import Budget
 from query.engine.messages import ResultBatch, ResultCredit
 from query.engine.spec import QuerySpec
 from query.wire import SchemaReceiver, SchemaSender, WireError, WireSchema, decode, describe, encode, split
-from runtime.api import Address, Messenger
+from runtime.api import Address, Clock, Messenger
 
 #: A result message that was not delivered is sent again this often, then the node gives the query up.
 ATTEMPTS_MAX = 3
 #: Rows of one result message: keeps a message within a small part of any window.
 MESSAGE_ROWS = 16_384
 MESSAGE_BYTES = 256 << 10
+#: Of rows that stay on this node: a part of the window, large enough to cost little.
+OWN_ROWS = 65_536
+OWN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """Result rows of the asker's own node."""
+
+    query: str
+    node: bytes
+    sequence: int
+    rows: Batch
+    size_bytes: int
+
+
+#: Takes such rows to the query they belong to.
+Handover: TypeAlias = Callable[[OwnRows], None]
 
 
 class ResultSender:
@@ -36,8 +55,13 @@ class ResultSender:
         messenger: Messenger,
         budget: Budget,
         fail: Callable[[Exception], None],
+        clock: Clock,
+        handover: Handover,
     ) -> None:
         self._spec = spec
+        self._clock = clock
+        self._handover = handover
+        self._own = spec.proxy == me
         self._me = me
         self._messenger = messenger
         self._budget = budget
@@ -57,18 +81,37 @@ class ResultSender:
 
     def send(self, batch: Batch) -> bool:
         """Takes result rows. False: wait for `on_ready` before sending more."""
+        if self._own:
+            return self._hand_over(batch)
         for piece in split(batch, MESSAGE_ROWS, MESSAGE_BYTES):
             schema = describe(piece)
             inline = self._schemas.must_inline(schema)
             payload = encode(piece, inline)
-            self._budget.send(piece.num_rows, len(payload), "result")
-            self._sequence += 1
-            self._sent_bytes += len(payload)
-            self.rows += piece.num_rows
-            self._unacknowledged += 1
+            self._count(piece.num_rows, len(payload))
             self._dispatch(
                 _Outgoing(ResultBatch(self._spec.id, self._me.id, self._sequence, payload), schema)
             )
+        return self._within_window()
+
+    def _count(self, rows: int, size_bytes: int) -> None:
+        self._budget.send(rows, size_bytes, "result")
+        self._sequence += 1
+        self._sent_bytes += size_bytes
+        self.rows += rows
+        self._unacknowledged += 1
+
+    def _hand_over(self, batch: Batch) -> bool:
+        """To the proxy at this node, after this turn: nobody is called back before his call returns."""
+
+        def give(own: OwnRows) -> None:
+            self._handover(own)
+            self._acknowledged()
+
+        for piece in split(batch, OWN_ROWS, OWN_BYTES):
+            size_bytes = piece.nbytes
+            self._count(piece.num_rows, size_bytes)
+            own = OwnRows(self._spec.id, self._me.id, self._sequence, piece, size_bytes)
+            self._clock.call_later(0.0, give, own)
         return self._within_window()
 
     def on_ready(self, handler: Callable[[], None]) -> None:
@@ -155,7 +198,7 @@ class ResultReceiver:
         self._messenger = messenger
         self._take = take
         self._origins: dict[bytes, _Origin] = {}
-        self._held: deque[tuple[_Origin, bytes]] = deque()
+        self._held: deque[tuple[_Origin, bytes | Batch, int]] = deque()
         self._open = True
         self._empty: Callable[[], None] | None = None
         self.rows = 0
@@ -166,11 +209,20 @@ class ResultReceiver:
         return len(self._held)
 
     def arrived(self, sender: Address, message: ResultBatch) -> None:
-        origin = self._origins.get(message.node)
+        self._came(sender, message.node, message.sequence, message.payload, len(message.payload))
+
+    def handed(self, own: OwnRows) -> None:
+        """Rows of this node."""
+        self._came(self._spec.proxy.address, own.node, own.sequence, own.rows, own.size_bytes)
+
+    def _came(
+        self, sender: Address, node: bytes, sequence: int, content: bytes | Batch, size_bytes: int
+    ) -> None:
+        origin = self._origins.get(node)
         if origin is None:
-            origin = self._origins[message.node] = _Origin(sender, SchemaReceiver())
-        if origin.is_new(message.sequence):
-            self._held.append((origin, message.payload))
+            origin = self._origins[node] = _Origin(sender, SchemaReceiver())
+        if origin.is_new(sequence):
+            self._held.append((origin, content, size_bytes))
             self._drain()
 
     def ready(self) -> None:
@@ -185,9 +237,9 @@ class ResultReceiver:
 
     def _drain(self) -> None:
         while self._open and self._held:
-            origin, payload = self._held.popleft()
-            self._give(origin, payload)
-            origin.taken_bytes += len(payload)
+            origin, content, size_bytes = self._held.popleft()
+            self._give(origin, content)
+            origin.taken_bytes += size_bytes
             if origin.taken_bytes - origin.granted_bytes >= self._spec.window_bytes // 4:
                 origin.granted_bytes = origin.taken_bytes
                 self._messenger.send(origin.address, ResultCredit(self._spec.id, origin.taken_bytes))
@@ -195,16 +247,20 @@ class ResultReceiver:
             handler, self._empty = self._empty, None
             handler()
 
-    def _give(self, origin: _Origin, payload: bytes) -> None:
+    def _give(self, origin: _Origin, content: bytes | Batch) -> None:
         """Hands one message's rows to the client. The schema rides along until delivery is confirmed, so only a
         broken peer sends rows that cannot be read."""
-        try:
-            batch = decode(payload, origin.schemas)
-        except WireError:
-            self.malformed += 1
-            return
-        if not isinstance(batch, Batch):
+        batch = content if isinstance(content, Batch) else _read(content, origin.schemas)
+        if batch is None:
             self.malformed += 1
             return
         self.rows += batch.num_rows
         self._open = self._take(batch)
+
+
+def _read(payload: bytes, schemas: SchemaReceiver) -> Batch | None:
+    try:
+        batch = decode(payload, schemas)
+    except WireError:
+        return None
+    return batch if isinstance(batch, Batch) else None

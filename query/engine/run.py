@@ -21,9 +21,10 @@ from query.dataflow.scheduler import Scheduler
 from query.dataflow.settings import read
 from query.engine.filters import QueryFilters
 from query.engine.paths import Paths
+from query.engine.prepared import Prepared
 from query.engine.results import ResultSender
-from query.engine.spec import ERROR_CHARS_MAX, QuerySpec, Report
-from query.engine.stages import FILTER, TREE, Stage, shared, stages
+from query.engine.spec import ERROR_CHARS_MAX, Report
+from query.engine.stages import FILTER, TREE, passes_on
 from query.plan import Opgraph
 from runtime.api import Runtime, Timer
 
@@ -36,7 +37,7 @@ class Run:
 
     def __init__(
         self,
-        spec: QuerySpec,
+        ready: Prepared,
         runtime: Runtime,
         scheduler: Scheduler,
         results: Callable[[Budget, Callable[[Exception], None]], ResultSender],
@@ -44,10 +45,9 @@ class Run:
         complain: Callable[[str, str], None],
         late: bool,
     ) -> None:
-        self.spec = spec
-        self.stages: list[Stage] = stages(spec.plan)
-        #: How many of the stages are not the asker's alone.
-        self.shared = shared(spec.plan, self.stages)
+        self.spec = spec = ready.call.spec
+        self.stages = ready.stages
+        self.shared = ready.shared
         #: What was reported last.
         self.reported = Report()
         self.late = late
@@ -81,10 +81,16 @@ class Run:
 
     # -- life
 
-    def start(self, wanted: Callable[[Opgraph], bool]) -> None:
-        """Builds and starts the opgraphs that are meant for this node."""
+    def start(self, wanted: Callable[[Opgraph], bool], complete: int) -> None:
+        """Builds and starts the opgraphs that are meant for this node.
+
+        A node that comes in late has no part in the answer with rows of its own: some of those they are to meet have
+        gone on already, so the answer would have a few of them, of a node that its account does not count."""
+        over = {name for stage in self.stages[:complete] for name in stage.opgraphs}
+        internal = {namespace for stage in self.stages for namespace in stage.namespaces}
         for opgraph in self.spec.plan.opgraphs:
-            if wanted(opgraph):
+            on_time = not self.late or (opgraph.name not in over and passes_on(opgraph, internal))
+            if on_time and wanted(opgraph):
                 self._build(opgraph)
             else:
                 self._done.add(opgraph.name)
@@ -201,6 +207,7 @@ class Run:
             busy=busy + self._scheduler.waiting(self.spec.id),
             trees={} if failed or self.late else self._of_stage(stage, TREE, self.exchange.given),
             filters={} if failed or self.late else self._of_stage(stage, FILTER, self.filters.given),
+            holders=1 if self._services["address"] in self.spec.owners else 0,
         )
 
     def _of_stage(self, stage: int | None, kind: str, given: Mapping[str, bytes]) -> dict[str, bytes]:

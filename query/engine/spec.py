@@ -94,6 +94,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     missing: dict[str, tuple[int, str]] = {}
     #: Bloom filters by name, merged by `query.engine.filters`.
     filters: dict[str, States] = {}
+    #: Nodes that hold partition groups of the query.
+    holders: int = 0
 
     def plus(self, other: Report) -> Report:
         dropped = dict(self.dropped)
@@ -121,6 +123,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             busy=self.busy + other.busy,
             again=self.again + other.again,
             missing=missing,
+            holders=self.holders + other.holders,
         )
 
     def since(self, earlier: Report) -> Report:
@@ -134,6 +137,9 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             late=self.late - earlier.late,
             rows=self.rows - earlier.rows,
             bytes=self.bytes - earlier.bytes,
+            sent=self.sent - earlier.sent,
+            received=self.received - earlier.received,
+            holders=self.holders - earlier.holders,
             dropped={
                 reason: rows - earlier.dropped.get(reason, 0)
                 for reason, rows in self.dropped.items()

@@ -134,6 +134,12 @@ def stages(plan: Plan) -> list[Stage]:
     ]
 
 
+def passes_on(opgraph: Opgraph, internal: Collection[str]) -> bool:
+    """Whether everything the opgraph reads was put there by the query itself, as the namespaces of its stages say."""
+    scans = [operator for operator in opgraph.operators if operator.type == "scan"]
+    return bool(scans) and all(namespace_of(scan) in internal for scan in scans)
+
+
 def shared(plan: Plan, found: Sequence[Stage], idle: Collection[str] = ()) -> int:
     """How many of the stages other nodes than the asker have part in, those left out that only have `idle` opgraphs;
     behind them it is alone. At least one, so that every node is asked."""

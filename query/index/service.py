@@ -1,14 +1,16 @@
 """Indexes of this node: each node indexes the rows of published tables that it owns, and keeps their entries alive.
 
-What indexes there are stands in the data dictionary, beside the table. From time to time a node compares what it owns
-with what it has indexed: new rows get entries, entries of rows that went are taken out. So an index follows its table
-within `LOOK_S`, and when a node dies the new owner of its rows indexes them. An index that is dropped is forgotten.
+What indexes there are stands in the data dictionary, beside the table. A node asks for those of a table when rows of
+it come, when an index is defined or dropped, of which every node is told, and now and then. From time to time it
+compares what it owns with what it has indexed: new rows get entries, entries of rows that went are taken out. So an
+index follows its table within `LOOK_S`, and when a node dies the new owner of its rows indexes them. An index that is
+dropped is forgotten.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject, PutObject
@@ -18,6 +20,8 @@ from overlay.objects.name import Name, Prefix
 from overlay.pht.entry import Entry
 from overlay.pht.pht import Pht, PhtConfig
 from overlay.pht.walk import Range
+from overlay.spread.branch import Branch
+from overlay.spread.spread import Spread
 from query.batch import Batch
 from query.batch.key_text import key_texts
 from query.engine.facts import DICTIONARY, HIDDEN, IndexFacts, TableFacts, dictionary_key, read, write
@@ -27,6 +31,9 @@ from runtime.api import Runtime
 
 #: Between looks at what this node owns.
 LOOK_S = 5.0
+#: Between questions to the dictionary about one table: what a node that was not told of an index is behind at most.
+ASK_S = 60.0
+TOPIC = "indexes"
 #: How long entries outlive the node that keeps them, and the definition of an index those who feed it.
 ENTRY_LIFETIME_S = 120.0
 DEFINITION_LIFETIME_S = 600.0
@@ -50,6 +57,11 @@ def definition(table: str, index: IndexFacts | None, name: str) -> PutObject:
     )
 
 
+def partitioning_keys(entries: Sequence[Entry]) -> list[str]:
+    """Where the rows of entries lie, each place once."""
+    return list({each.value.decode(errors="replace"): None for each in entries})
+
+
 class _Kept:
     """One index as this node feeds it."""
 
@@ -65,10 +77,17 @@ class _Kept:
 class Indexes:
     """Feeds the indexes of tables this node owns parts of, and reads any (service "indexes")."""
 
-    def __init__(self, runtime: Runtime, dht: Dht, publisher: Publisher) -> None:
+    def __init__(self, runtime: Runtime, dht: Dht, publisher: Publisher, spread: Spread) -> None:
         self._runtime = runtime
         self._dht = dht
         self._publisher = publisher
+        self._spread = spread
+        #: When the dictionary is next asked for the indexes of a table.
+        self._ask_at: dict[str, float] = {}
+        #: The store's shape at the last look, and until when nothing is to be done while it is the same.
+        self._shape = -1
+        self._quiet_until = 0.0
+        spread.on_arrival(TOPIC, self._told)
         self._kept: dict[tuple[str, str], _Kept] = {}
         self._looking = False
         self.unreadable = 0
@@ -77,7 +96,20 @@ class Indexes:
     # -- defining
 
     def define(self, table: str, index: IndexFacts | None, name: str, done: Callable[[Code], None]) -> None:
-        self._dht.put(definition(table, index, name), done)
+        def put(code: Code) -> None:
+            if code is Code.OK:
+                self._spread.start(TOPIC, dictionary_key(table).encode(), lambda reply, account: None)
+            done(code)
+
+        self._dht.put(definition(table, index, name), put)
+
+    def _told(self, branch: Branch) -> None:
+        """Somebody has defined or dropped an index of a table."""
+        key = branch.payload.decode(errors="replace")
+        for table in [each for each in self._ask_at if dictionary_key(each) == key]:
+            del self._ask_at[table]
+            self._quiet_until = 0.0
+        branch.reply()
 
     # -- reading
 
@@ -100,36 +132,52 @@ class Indexes:
 
     def between(self, index: IndexFacts, wanted: Range, done: Callable[[list[str] | None], None]) -> None:
         """Partitioning keys of rows in a range of values, by a Prefix Hash Tree."""
-        pht = Pht(self._runtime, self._dht, self._publisher, namespace_of(index.name), _config())
 
-        pht.range(
-            wanted,
-            lambda answer: done(
-                None
-                if answer.unread
-                else list({each.value.decode(errors="replace"): None for each in answer.entries})
-            ),
-        )
+        def found(entries: list[Entry] | None) -> None:
+            done(None if entries is None else partitioning_keys(entries))
+
+        self.entries(index, wanted, found)
+
+    def entries(self, index: IndexFacts, wanted: Range, done: Callable[[list[Entry] | None], None]) -> None:
+        """The same with the values, as ordered keys; None when parts could not be read."""
+        pht = Pht(self._runtime, self._dht, self._publisher, namespace_of(index.name), _config())
+        pht.range(wanted, lambda answer: done(None if answer.unread else list(answer.entries)))
 
     # -- feeding
 
     def _look(self, _: None) -> None:
         self._runtime.call_later(LOOK_S, self._look, None)
-        if self._looking:
+        now = self._runtime.now()
+        if self._looking or (now < self._quiet_until and self._shape == self._dht.shape()):
             return
-        tables = [each for each in self._dht.namespaces() if not each.startswith(HIDDEN)]
-        if not tables and not self._kept:
+        self._shape = self._dht.shape()
+        tables = {each for each in self._dht.namespaces() if not each.startswith(HIDDEN)}
+        tables.update(table for table, _ in self._kept)
+        self._ask_at = {table: at for table, at in self._ask_at.items() if table in tables and at > now}
+        for (table, _name), kept in self._kept.items():
+            if table in self._ask_at:
+                self._feed(table, kept)
+        self._ask(sorted(tables.difference(self._ask_at)))
+        # Rows of indexed tables are compared at every look: another value may have come under a known key.
+        self._quiet_until = 0.0 if self._kept else min(self._ask_at.values(), default=now + ASK_S)
+
+    def _ask(self, tables: list[str]) -> None:
+        if not tables:
             return
         self._looking = True
-        keys = sorted({*tables, *(table for table, _ in self._kept)})
+        # Whoever is told of an index while the answer is on its way asks again.
+        self._ask_at.update(dict.fromkeys(tables, self._runtime.now() + ASK_S))
 
         def got(answers: list[Got]) -> None:
             self._looking = False
-            for table, answer in zip(keys, answers, strict=True):
+            for table, answer in zip(tables, answers, strict=True):
                 if answer.code is Code.OK:
                     self._known(table, answer)
+                else:
+                    self._ask_at.pop(table, None)
+            self._quiet_until = 0.0
 
-        self._dht.get_many([GetObject(DICTIONARY, dictionary_key(table)) for table in keys], got)
+        self._dht.get_many([GetObject(DICTIONARY, dictionary_key(table)) for table in tables], got)
 
     def _known(self, table: str, answer: Got) -> None:
         """What indexes a table has now."""

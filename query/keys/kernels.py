@@ -1,7 +1,8 @@
 """Which loops do the work: numpy's, or compiled ones once the node has asked for them.
 
-Compiling takes seconds the first time on a machine, which must not happen inside a query's turn. So numba is used
-only after `use_numba`, which a node calls while it starts. Both give the same pairs.
+Compiling takes seconds the first time on a machine, and memory for the compiler, so it must not happen inside a query's
+turn, nor on nodes that never see many keys. So numba is used only after `use_numba`, which a node calls beside its work
+when a table has first grown large (`large.on_large`). Both give the same pairs.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from query.keys.encode import Words
+from query.keys.large import has_grown
 
 Ids = npt.NDArray[np.int64]
 _FREE = -1
@@ -125,6 +126,7 @@ class KeyTable:
         if needed <= self.keys.shape[1]:
             return
         capacity = 1 << (needed - 1).bit_length()
+        has_grown(capacity)
         keys = np.empty((self.keys.shape[0], capacity), dtype=np.uint64)
         keys[:, : self.count] = self.keys[:, : self.count]
         self.keys = keys

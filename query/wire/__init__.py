@@ -1,6 +1,6 @@
 """Batches on the network. See `codec.py` for the form and `schemas.py` for how schemas travel."""
 
-from query.wire.codec import decode, decode_many, encode, encode_parts, split
+from query.wire.codec import count_rows, decode, decode_many, encode, encode_parts, split
 from query.wire.limits import BatchTooLarge, WireError
 from query.wire.schemas import MissingSchema, SchemaReceiver, SchemaSender, WireSchema, describe
 
@@ -11,6 +11,7 @@ __all__ = [
     "SchemaSender",
     "WireError",
     "WireSchema",
+    "count_rows",
     "decode",
     "decode_many",
     "describe",

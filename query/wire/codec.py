@@ -8,11 +8,15 @@ Decoding raises WireError for any bytes that are no batch, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
 
 from query.batch import Batch
 from query.wire import raw, rawread, small
 from query.wire.limits import BATCH_BYTES_MAX, ROWS_MAX, SCHEMA_BYTES_MAX, BatchTooLarge, WireError
-from query.wire.schemas import ID_BYTES, MissingSchema, SchemaReceiver, describe
+from query.wire.schemas import ID_BYTES, MissingSchema, SchemaReceiver, WireSchema, describe
 
 SMALL, RAW, INLINE = 0x10, 0x20, 0x01
 _LENGTH_BYTES = 3
@@ -42,49 +46,77 @@ def encode(batch: Batch, inline_schema: bool) -> bytes:
 _PARTS_ROWS = 16_384
 
 
-def encode_parts(batch: Batch, bounds: Sequence[tuple[int, int]]) -> Iterator[bytes]:
-    """What `encode` with its schema makes of each part of a batch, several times as fast for many small ones.
-    Parts follow each other."""
+def encode_parts(batch: Batch, bounds: Sequence[tuple[int, int]]) -> list[bytes]:
+    """What `encode` with its schema makes of each part of a batch, several times as fast for many small ones."""
     schema = describe(batch)
     length = len(schema.description).to_bytes(_LENGTH_BYTES, "big")
     head = schema.id + length + schema.description
-    small_head, at = bytes((SMALL | INLINE,)) + head, 0
-    while at < len(bounds):
-        if bounds[at][1] - bounds[at][0] > small.SMALL_ROWS_MAX or not len(schema.schema):
-            start, end = bounds[at]
-            yield encode(batch.slice(start, end - start), inline_schema=True)
-            at += 1
-            continue
-        first, until = bounds[at][0], at
-        while until < len(bounds) and (
-            bounds[until][1] - bounds[until][0] <= small.SMALL_ROWS_MAX
-            and bounds[until][1] - first <= _PARTS_ROWS
-        ):
-            until += 1
-        together = batch.data.slice(first, bounds[until - 1][1] - first)
-        inside = [(start - first, end - first) for start, end in bounds[at:until]]
-        for body in small.pack_parts(together, inside):
-            yield small_head + body
-        at = until
+    sizes = [end - start for start, end in bounds]
+    small_rows_max = small.SMALL_ROWS_MAX if len(schema.schema) else 0
+    few = [number for number, rows in enumerate(sizes) if 0 < rows <= small_rows_max]
+    many = [number for number, rows in enumerate(sizes) if not 0 < rows <= small_rows_max]
+    encoded = [b""] * len(bounds)
+    for numbers in _chunks(few, sizes):
+        # Side by side, so that columns become values once for all of them.
+        lengths = [sizes[number] for number in numbers]
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        moved = np.array([bounds[number][0] for number in numbers]) - starts
+        together = batch.data.take(pa.array(np.arange(ends[-1]) + np.repeat(moved, lengths)))
+        bodies = small.pack_parts(together, list(zip(starts.tolist(), ends.tolist(), strict=True)))
+        for number, body in zip(numbers, bodies, strict=True):
+            encoded[number] = bytes((SMALL | INLINE,)) + head + body
+    for number, body in zip(many, raw.pack_parts(batch.data, [bounds[n] for n in many]), strict=True):
+        encoded[number] = bytes((RAW | INLINE,)) + head + body
+    return encoded
+
+
+def _chunks(numbers: list[int], sizes: list[int]) -> Iterator[list[int]]:
+    """Parts by the rows they have together."""
+    chunk: list[int] = []
+    rows = 0
+    for number in numbers:
+        if rows + sizes[number] > _PARTS_ROWS:
+            yield chunk
+            chunk, rows = [], 0
+        chunk.append(number)
+        rows += sizes[number]
+    if chunk:
+        yield chunk
 
 
 def decode(message: bytes, schemas: SchemaReceiver) -> Batch | MissingSchema:
     """The batch; MissingSchema when the peer must be asked for its schema first. Raises WireError."""
-    form = message[0] if message else 0
     at = _body_at(message)
+    schema = _schema(message, at, schemas)
+    if schema is None:
+        return MissingSchema(message[1 : 1 + ID_BYTES], message)
+    return _read([message], at, schema)
+
+
+def _schema(message: bytes, at: int, schemas: SchemaReceiver) -> WireSchema | None:
+    """The schema of a message whose columns begin at `at`; None if it names one that is not known."""
     wire_id = message[1 : 1 + ID_BYTES]
-    if form & INLINE:
-        schema = schemas.learn(message[1 + ID_BYTES + _LENGTH_BYTES : at], wire_id)
+    if message[0] & INLINE:
+        return schemas.learn(message[1 + ID_BYTES + _LENGTH_BYTES : at], wire_id)
+    return schemas.get(wire_id)
+
+
+def _read(messages: list[bytes], at: int, schema: WireSchema) -> Batch:
+    """The rows of messages that are alike up to their columns."""
+    if messages[0][0] & SMALL:
+        data = small.unpack_many([message[at:] for message in messages], schema.schema)
     else:
-        known = schemas.get(wire_id)
-        if known is None:
-            return MissingSchema(wire_id, message)
-        schema = known
-    if form & SMALL:
-        data = small.unpack(message[at:], schema.schema)
-    else:
-        data = rawread.unpack(memoryview(message)[at:], schema.schema)
+        data = rawread.unpack_many([memoryview(message)[at:] for message in messages], schema.schema)
     return Batch(schema.table, data, schema.number)
+
+
+def count_rows(message: bytes) -> int:
+    """How many rows a message says it has, without reading them. Raises WireError."""
+    at = _body_at(message)
+    if message[0] & SMALL:
+        return small.count_rows(message[at:])
+    return rawread.header_of(memoryview(message)[at:]).rows
 
 
 def _body_at(message: bytes) -> int:
@@ -102,46 +134,67 @@ def _body_at(message: bytes) -> int:
     return at
 
 
+#: Bytes of columns that `decode_many` reads into one batch, and what a row has for each note in a header: a column of
+#: eight bytes has three.
+TOGETHER_BYTES = 8 << 20
+_NOTE_BYTES = 3
+
+
 def decode_many(
     messages: Iterable[bytes], schemas: SchemaReceiver
 ) -> Iterator[tuple[int, Batch | MissingSchema | WireError]]:
-    """As `decode`, for many: small batches of one schema that follow each other come as one, with their number. What is
-    no batch comes as its error, alone."""
-    head = b""
-    run: list[bytes] = []
-    bodies: list[bytes] = []
+    """As `decode`, for many: batches of one schema and form come as one, with their number, up to TOGETHER_BYTES. What
+    is no batch comes as its error, alone."""
+    runs: dict[bytes, _Run] = {}
     for message in messages:
         try:
             at = _body_at(message)
+            size = _size(message, at)
         except WireError as error:
-            yield from _decoded(run, bodies, schemas)
             yield 1, error
-            head, run, bodies = b"", [], []
             continue
-        if run and not (message[0] & SMALL and message[:at] == head):
-            yield from _decoded(run, bodies, schemas)
-            run, bodies = [], []
         head = message[:at]
-        run.append(message)
-        bodies.append(message[at:])
-    yield from _decoded(run, bodies, schemas)
+        run = runs.get(head)
+        if run is None:
+            run = runs[head] = _Run(at)
+        run.messages.append(message)
+        run.bytes += size
+        if run.bytes >= TOGETHER_BYTES:
+            yield from _decoded(runs.pop(head), schemas)
+    for run in runs.values():
+        yield from _decoded(run, schemas)
 
 
-def _decoded(
-    run: list[bytes], bodies: list[bytes], schemas: SchemaReceiver
-) -> Iterator[tuple[int, Batch | MissingSchema | WireError]]:
+@dataclass(slots=True)
+class _Run:
+    """Messages with the same beginning."""
+
+    at: int
+    messages: list[bytes] = field(default_factory=list)
+    bytes: int = 0
+
+
+def _size(message: bytes, at: int) -> int:
+    """About the bytes that a message's columns take in memory: equal values take none on the wire."""
+    if message[0] & SMALL:
+        return len(message) - at
+    header = rawread.header_of(memoryview(message)[at:])
+    return max(header.size, header.rows * len(header.notes) * _NOTE_BYTES)
+
+
+def _decoded(run: _Run, schemas: SchemaReceiver) -> Iterator[tuple[int, Batch | MissingSchema | WireError]]:
     """Messages of one head: together if they can be, else one by one."""
-    if len(run) > 1:
+    if len(run.messages) > 1:
         try:
-            first = decode(run[0], schemas)
-            if isinstance(first, Batch):
-                data = small.unpack_many(bodies, first.schema)
-                yield len(run), Batch(first.table, data, first.schema_id)
-                return
+            schema = _schema(run.messages[0], run.at, schemas)
+            together = None if schema is None else _read(run.messages, run.at, schema)
         except WireError:
             # One of them is at fault: each for itself tells which.
-            first = None
-    for message in run:
+            together = None
+        if together is not None:
+            yield len(run.messages), together
+            return
+    for message in run.messages:
         try:
             yield 1, decode(message, schemas)
         except WireError as error:

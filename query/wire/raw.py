@@ -8,6 +8,7 @@ The order of parts is fixed by the schema, depth first: validity, then values, t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -74,14 +75,50 @@ def pack(data: pa.RecordBatch) -> bytes:
     writer = _Writer()
     for column in data.columns:
         writer.column(column)
-    body = b"".join(writer.parts)
-    stored, compressed = body, False
-    if len(body) >= COMPRESS_BYTES_MIN:
-        shorter = pa.Codec("zstd", compression_level=ZSTD_LEVEL).compress(body, asbytes=True)
-        if len(shorter) < len(body):
-            stored, compressed = shorter, True
-    header = encode_header(Header(data.num_rows, len(body), compressed, writer.notes))
-    return len(header).to_bytes(HEADER_LENGTH_BYTES, "big") + header + stored
+    return writer.packed(data.num_rows)
+
+
+def pack_parts(data: pa.RecordBatch, bounds: Sequence[tuple[int, int]]) -> list[bytes]:
+    """What `pack` makes of each part of a batch; the columns are looked into once for all of them."""
+    writers = [_Writer() for _ in bounds]
+    for column in data.columns if bounds else ():
+        _write_parts(writers, column, bounds)
+    return [writer.packed(end - start) for writer, (start, end) in zip(writers, bounds, strict=True)]
+
+
+def _write_parts(writers: list[_Writer], column: pa.Array, bounds: Sequence[tuple[int, int]]) -> None:
+    kind = column.type
+    texts = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    empty = any(start == end for start, end in bounds)
+    if column.null_count or empty or not (texts or is_integer_like(kind)):
+        for writer, (start, end) in zip(writers, bounds, strict=True):
+            writer.column(column.slice(start, end - start))
+        return
+    rows = len(column)
+    if not texts:
+        values = _view(column, integer_dtype(kind), rows)
+        for writer, (start, end), (low, high) in zip(writers, bounds, _ranges(values, bounds), strict=True):
+            writer.notes.append(0)
+            writer.narrowed(values[start:end], low, high)
+        return
+    offsets = _offsets(column, rows)
+    lengths = np.diff(offsets)
+    content = column.buffers()[2]
+    content = memoryview(b"" if content is None else content)
+    for writer, (start, end), (low, high) in zip(writers, bounds, _ranges(lengths, bounds), strict=True):
+        writer.notes.append(0)
+        writer.narrowed(lengths[start:end], low, high)
+        writer.parts.append(content[offsets[start] : offsets[end]])
+
+
+def _ranges(values: npt.NDArray[Any], bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The smallest and the largest value of each part; no part is empty."""
+    edges = np.array(bounds, np.int64).ravel()
+    # Every second range lies between two parts. An edge at the end would be no index, and the last range goes there.
+    edges = edges[:-1] if edges[-1] == len(values) else edges
+    lows = np.minimum.reduceat(values, edges)[::2]
+    highs = np.maximum.reduceat(values, edges)[::2]
+    return zip(lows.tolist(), highs.tolist(), strict=True)
 
 
 class _Writer:
@@ -92,6 +129,17 @@ class _Writer:
     def __init__(self) -> None:
         self.parts: list[Any] = []
         self.notes: list[int] = []
+
+    def packed(self, rows: int) -> bytes:
+        """Everything written so far, as one body behind its header."""
+        body = b"".join(self.parts)
+        stored, compressed = body, False
+        if len(body) >= COMPRESS_BYTES_MIN:
+            shorter = pa.Codec("zstd", compression_level=ZSTD_LEVEL).compress(body, asbytes=True)
+            if len(shorter) < len(body):
+                stored, compressed = shorter, True
+        header = encode_header(Header(rows, len(body), compressed, self.notes))
+        return len(header).to_bytes(HEADER_LENGTH_BYTES, "big") + header + stored
 
     def column(self, column: pa.Array) -> None:
         kind = column.type
@@ -131,7 +179,10 @@ class _Writer:
         if null is not None:
             valid = values[~null]
             values = np.where(null, valid.min() if len(valid) else 0, values).astype(values.dtype)
-        low, high = int(values.min()), int(values.max())
+        self.narrowed(values, int(values.min()), int(values.max()))
+
+    def narrowed(self, values: npt.NDArray[Any], low: int, high: int) -> None:
+        """Values between two bounds, as distances from the lower one."""
         if low == high:
             self.notes += [low, 0]
             return
@@ -151,9 +202,7 @@ class _Writer:
         if rows == 0 or offsets_buffer is None:
             self.notes += [0, 0]
             return
-        offsets = np.frombuffer(offsets_buffer, dtype=np.int32, count=column.offset + rows + 1)[
-            column.offset :
-        ]
+        offsets = _offsets(column, rows)
         lengths = np.diff(offsets)
         if null is not None and lengths[null].any():
             # Rare: a NULL that still has bytes. Rebuilt so that they do not travel.
@@ -177,6 +226,15 @@ class _Writer:
             values = values.copy()
             values[null] = np.zeros(1, dtype=values.dtype)[0]
         self.parts.append(np.ascontiguousarray(values))
+
+
+def _offsets(column: pa.Array, rows: int) -> npt.NDArray[np.int32]:
+    """Where texts begin, and where the last ends."""
+    buffer = column.buffers()[1]
+    offsets: npt.NDArray[np.int32] = np.frombuffer(buffer, np.int32, column.offset + rows + 1)[
+        column.offset :
+    ]
+    return offsets
 
 
 def _view(column: pa.Array, dtype: Any, rows: int) -> npt.NDArray[Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +20,7 @@ SMALL_ROWS_MAX = 32
 
 _AS_INTEGER = {DATE: INT32, TIME: INT64, TIMESTAMP: INT64, TIMESTAMP_UTC: INT64, DURATION: INT64}
 _DAY_US = 86_400_000_000
+_INTEGERS = frozenset((int, type(None)))
 
 
 def pack(data: pa.RecordBatch) -> bytes:
@@ -64,27 +66,30 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 
 _Rows = Annotated[list[Any], msgspec.Meta(max_length=SMALL_ROWS_MAX)]
 _decoder = msgspec.msgpack.Decoder(Annotated[list[_Rows], msgspec.Meta(max_length=COLUMNS_MAX)])
+_outline = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_rows = msgspec.msgpack.Decoder(_Rows)
 
 
-def unpack(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Raises WireError for anything that is not a batch of this schema."""
-    return unpack_many((body,), schema)
+def count_rows(body: bytes) -> int:
+    """The rows of a batch by its first column, unread. Raises WireError."""
+    try:
+        columns = _outline.decode(body)
+        return len(_rows.decode(columns[0])) if columns else 0
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"malformed columns: {error}") from None
 
 
 def unpack_many(bodies: Iterable[bytes], schema: pa.Schema) -> pa.RecordBatch:
     """The rows of several batches of one schema as one: an Arrow array costs more to make than its few values. Raises
     WireError if any of them is not a batch of this schema."""
     try:
-        together: list[list[Any]] = [[] for _ in schema]
-        for body in bodies:
-            columns = _decoder.decode(body)
+        parts = [_decoder.decode(body) for body in bodies]
+        for columns in parts:
             if len(columns) != len(schema) or not columns:
                 raise WireError("malformed columns")
-            rows = len(columns[0])
-            for values, column in zip(together, columns, strict=True):
-                if len(column) != rows:
-                    raise WireError("columns of different lengths")
-                values += column
+            if len(set(map(len, columns))) != 1:
+                raise WireError("columns of different lengths")
+        together = [list(chain.from_iterable(column)) for column in zip(*parts, strict=True)]
         arrays = [_column(values, field.type) for values, field in zip(together, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
     except WireError:
@@ -101,11 +106,10 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
     stored = _AS_INTEGER.get(kind)
     if kind == TIME and any(isinstance(v, int) and not 0 <= v <= _DAY_US for v in values):
         raise WireError("time of day out of range")
-    if pa.types.is_integer(kind) or stored is not None:
-        # Arrow would take 1.0 and True for 1.
-        for value in values:
-            if type(value) is not int and value is not None:
-                raise WireError("not an integer")
+    whole = pa.types.is_integer(kind) or stored is not None
+    # Arrow would take 1.0 and True for 1.
+    if whole and not _INTEGERS.issuperset(map(type, values)):
+        raise WireError("not an integer")
     if stored is not None:
         return pa.array(values, type=stored).view(kind)
     return pa.array(values, type=kind)

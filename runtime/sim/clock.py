@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 #: The Unix time at which every simulation starts: 2024-01-01.
@@ -21,6 +22,15 @@ class Clock:
 
     def wall(self, world_s: float) -> float:
         return EPOCH_S + self.now(world_s) + self.wall_offset_s
+
+    def after(self, world_s: float, delay_s: float) -> float:
+        """World time at which so much own time has passed, by what `now` says then: a timer that fires a rounding
+        error early would be set again for the same instant, for ever."""
+        due_s = self.now(world_s) + delay_s
+        at_s = world_s + delay_s / self.rate
+        while self.now(at_s) < due_s:
+            at_s = math.nextafter(at_s, math.inf)
+        return at_s
 
     def skewed(self, world_s: float, wall_offset_s: float, rate: float) -> Clock:
         """This clock from now on at another rate; `now` does not jump."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runtime.api import Address, DatagramHandler, Datagrams, Messenger, Stream, Timer
+from runtime.message import Message
 from runtime.rng import Rng
 from runtime.sim.clock import TRUE_CLOCK
 from runtime.sim.counters import Counters
@@ -73,23 +74,36 @@ def address_of(index: int) -> Address:
 class SimRuntime:
     """The runtime interface for one incarnation of one host; owner of its events."""
 
-    __slots__ = ("_wheel", "alive", "clock", "datagrams", "host", "index", "listeners", "streams", "world")
+    __slots__ = (
+        "_wheel",
+        "address",
+        "alive",
+        "clock",
+        "counters",
+        "datagrams",
+        "handlers",
+        "host",
+        "index",
+        "listeners",
+        "streams",
+        "world",
+    )
 
     def __init__(self, world: World, host: SimHost) -> None:
         self.world = world
         self._wheel = world.wheel
         self.host = host
         self.index = host.index
+        self.address: Address = host.address
+        self.counters = host.counters
         self.alive = True
         self.clock = host.clock
+        #: What the node's messenger calls for each kind of message, at message level.
+        self.handlers: dict[type[Message], Callable[[Address, Any], None]] = {}
         #: The handler of the open socket; listening ports; open streams by number. None until used.
         self.datagrams: DatagramHandler | None = None
         self.listeners: dict[int, Callable[[Stream], None]] | None = None
         self.streams: dict[int, SimStream] | None = None
-
-    @property
-    def address(self) -> Address:
-        return self.host.address
 
     def now(self) -> float:
         clock = self.clock
@@ -100,7 +114,9 @@ class SimRuntime:
 
     def call_later(self, delay_s: float, fn: Callable[[T], None], arg: T) -> Timer:
         wheel = self._wheel
-        at = wheel.now + (delay_s / self.clock.rate if delay_s > 0.0 else 0.0)
+        delay_s = delay_s if delay_s > 0.0 else 0.0
+        clock = self.clock
+        at = wheel.now + delay_s if clock is TRUE_CLOCK else clock.after(wheel.now, delay_s)
         return wheel.call_at(at, fn, arg, self)
 
     def rng(self, label: str) -> Rng:

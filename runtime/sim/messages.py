@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from runtime.api import Address, Notice
 from runtime.message import Codec, Message
 from runtime.sim.host import SimRuntime
+from runtime.sim.links import Unlimited
 from runtime.sim.retransmission import Retransmission
 from runtime.sim.trace import MESSAGE_SENT, NOTICE_DUE
+from runtime.sim.wheel import WORLD
 
 if TYPE_CHECKING:
     from runtime.sim.world import World
@@ -54,15 +56,15 @@ class Flight(msgspec.Struct, eq=False):
 class SimMessenger:
     """One incarnation's messages."""
 
-    __slots__ = ("_network", "_runtime", "handlers")
+    __slots__ = ("_network", "_runtime")
 
     def __init__(self, network: MessageNetwork, runtime: SimRuntime) -> None:
         self._network = network
         self._runtime = runtime
-        self.handlers: dict[type[Message], Callable[[Address, Any], None]] = {}
+        runtime.handlers = {}
 
     def on(self, kind: type[M], handler: Callable[[Address, M], None]) -> None:
-        self.handlers[kind] = handler
+        self._runtime.handlers[kind] = handler
 
     def send(self, to: Address, message: Message, notice: Notice | None = None) -> None:
         if self._runtime.alive:
@@ -77,7 +79,8 @@ class MessageNetwork:
         self._wheel = world.wheel
         self._faults = world.faults
         self._latency_s = world.topology.latency_s
-        self._carry = world.links.carry
+        #: None where links are unlimited: most messages of most runs, and nothing to ask.
+        self._carry = None if isinstance(world.links, Unlimited) else world.links.carry
         self._hosts = world.by_address
         self._trace = world.trace
         self._codec = codec
@@ -92,24 +95,26 @@ class MessageNetwork:
         length = len(encoded)
         packets = 1 + length // self._payload_bytes
         size = length + self._header_bytes * packets
-        counters = sender.host.counters
+        counters = sender.counters
         counters.messages_out += 1
         counters.bytes_out += size
         host = self._hosts.get(to)
+        here = sender.index
+        there = -1 if host is None else host.index
         if self._trace is not None:
-            self._trace.message(MESSAGE_SENT, sender.index, host.index if host is not None else -1, encoded)
+            self._trace.message(MESSAGE_SENT, here, there, encoded)
         now = self._wheel.now
         if host is None or not host.alive:
             self._fail(sender, notice, "absent" if host is None else "dead", now)
             return
         faults = self._faults
-        if faults.partitions.cuts and faults.partitions.blocked(sender.index, host.index):
+        if faults.partitions.cuts and faults.partitions.blocked(here, there):
             self._fail(sender, notice, "partitioned", now)
             return
-        latency_s = self._latency_s(sender.index, host.index)
+        latency_s = self._latency_s(here, there)
         wait_s = latency_s + host.lag_s
         if faults.loss.active or faults.reordering.rate > 0.0:
-            delay_s = self._delay_s(sender.index, host.index, packets, latency_s)
+            delay_s = self._delay_s(here, there, packets, latency_s)
             if delay_s is None:
                 self._fail(sender, notice, "lost", now)
                 return
@@ -117,7 +122,10 @@ class MessageNetwork:
         if self._serialise:
             message = self._codec.decode(encoded)
         flight = Flight(sender, host.runtime, message, notice, size, now)
-        self._carry(sender.host, host, size, wait_s, self._arrived, self._congested, flight)
+        if self._carry is None:
+            self._wheel.call_at(now + wait_s, self._arrived, flight, WORLD)
+        else:
+            self._carry(sender.host, host, size, wait_s, self._arrived, self._congested, flight)
 
     def _delay_s(self, sender: int, receiver: int, packets: int, latency_s: float) -> float | None:
         """What loss and reordering add; None where the transport gives up."""
@@ -137,17 +145,17 @@ class MessageNetwork:
         if not receiver.alive:
             self._fail(flight.sender, flight.notice, "dead", flight.sent_at)
             return
-        host = receiver.host
-        host.counters.bytes_in += flight.size
+        counters = receiver.counters
+        counters.bytes_in += flight.size
         if flight.notice is not None:
             self._acknowledge(flight, flight.notice)
-        messenger: Any = host.messenger
-        handler = messenger.handlers.get(type(flight.message))
+        message = flight.message
+        handler = receiver.handlers.get(type(message))
         if handler is None:
-            host.counters.drop("unhandled")
+            counters.drop("unhandled")
             return
-        host.counters.messages_in += 1
-        handler(flight.sender.host.address, flight.message)
+        counters.messages_in += 1
+        handler(flight.sender.address, message)
 
     def _congested(self, flight: Flight) -> None:
         self._fail(flight.sender, flight.notice, "congested", flight.sent_at)

@@ -20,6 +20,7 @@ from runtime.sim.host import SimHost, SimRuntime
 from runtime.sim.links import Links, Unlimited
 from runtime.sim.messages import MessageConfig, MessageNetwork, SimMessenger
 from runtime.sim.packets import PacketNetwork
+from runtime.sim.pages import HugePages
 from runtime.sim.streams import StreamNetwork
 from runtime.sim.topology import Topology
 from runtime.sim.trace import HOST_ADDED, HOST_CRASHED, HOST_RESTARTED, Trace
@@ -35,6 +36,8 @@ MESSAGE_QUEUE_S_MAX = 300.0
 #: Allocations between collections of each generation while settled: events come and go by the million without
 #: forming cycles, so the young are rarely worth a look.
 SETTLED_THRESHOLDS = (100_000, 20, 20)
+#: Simulated seconds of a settled run after which a growing world's memory is looked at again.
+LOOK_AGAIN_S = 2.0
 
 
 class World:
@@ -71,6 +74,8 @@ class World:
         self._codec = codec
         self._messages = MessageNetwork(self, codec, config, serialise)
         self._messenger: MessengerFactory = messenger or self._message_level
+        #: While settled.
+        self._pages: HugePages | None = None
 
     @property
     def now(self) -> float:
@@ -119,23 +124,29 @@ class World:
         return self.wheel.call_at(max(at_s, self.wheel.now), fn, arg, WORLD)
 
     def run_until(self, until_s: float) -> None:
-        self.wheel.run_until(until_s)
+        wheel, pages = self.wheel, self._pages
+        while pages is not None and wheel.now < until_s:
+            pages.gather()
+            wheel.run_until(min(wheel.now + LOOK_AGAIN_S, until_s))
+        wheel.run_until(until_s)
 
     def run_for(self, duration_s: float) -> None:
-        self.wheel.run_until(self.wheel.now + duration_s)
+        self.run_until(self.wheel.now + duration_s)
 
     @contextmanager
     def settled(self) -> Iterator[None]:
         """Takes what exists out of the garbage collector's sight for the block, and has it look at what is new
-        less often: a quarter faster for large worlds, whose nodes live as long as the run. It concerns the
-        whole process: one world at a time."""
+        less often: a quarter faster for large worlds, whose nodes live as long as the run; and asks for huge pages.
+        It concerns the whole process: one world at a time."""
         thresholds = gc.get_threshold()
         gc.collect()
         gc.freeze()
         gc.set_threshold(*SETTLED_THRESHOLDS)
+        self._pages = HugePages()
         try:
             yield
         finally:
+            self._pages = None
             gc.set_threshold(*thresholds)
             gc.unfreeze()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
 BUILD_TIMEOUT_S = 540.0
+_RENAME = "sed -i 's/^Version: .*/Version: {version}/' /opt/pier/pier-*.dist-info/METADATA"
 
 
 def why_not() -> str:
@@ -49,27 +50,47 @@ def base_tag() -> str:
 
 def image(work: Path, version: str) -> str:
     """The image of this tree as a release of that version."""
-    tag = f"pier-test:{version}"
+    return _built(work, version, "node", f"pier-test:{version}")
+
+
+def spark_image(work: Path) -> str:
+    """The image of this tree with Spark and Java."""
+    return _built(work, "0.1.0+spark", "spark", "pier-test-spark:0")
+
+
+def another_release(tag: str, version: str) -> str:
+    """What makes an image another release is what it says of itself."""
+    fresh = f"pier-test:{version}"
+    lines = [f"FROM {tag}", "USER 0", f"RUN {_RENAME.format(version=version)}", "USER 10001:10001"]
+    build = ["docker", "build", "-q", "-t", fresh, "-"]
+    made = subprocess.run(
+        build, input="\n".join(lines), text=True, capture_output=True, check=False, timeout=BUILD_TIMEOUT_S
+    )
+    assert made.returncode == 0, made.stderr
+    return fresh
+
+
+def _built(work: Path, version: str, target: str, tag: str) -> str:
     if not _has(base_tag()):
         _script("make-base.sh", base_tag())
     context = work / f"context-{version}"
-    shutil.copytree(_wheels(), context / "wheels", copy_function=os.link)
+    shutil.copytree(_wheels(target == "spark"), context / "wheels", copy_function=os.link)
     (context / "wheels" / "pier").mkdir()
     _wheel_of_this_tree(work / f"tree-{version}", version, context / "wheels" / "pier")
-    words = ["build", "-q", "-f", str(DOCKER / "Dockerfile"), "--target", "node", "-t", tag]
+    words = ["build", "-q", "-f", str(DOCKER / "Dockerfile"), "--target", target, "-t", tag]
     docker(*words, "--build-arg", f"BASE={base_tag()}", str(context), timeout_s=BUILD_TIMEOUT_S)
     return tag
 
 
-def _wheels() -> Path:
+def _wheels(spark: bool = False) -> Path:
     """What a node needs and what installs it, from the cache if the constraints are the same."""
     made_of = (ROOT / "constraints.txt", ROOT / "pyproject.toml", DOCKER / "make-wheels.sh")
     needs = b"".join(file.read_bytes() for file in made_of)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pier-tests"
-    kept = home / f"wheels-{_hash(needs)}"
+    kept = home / f"wheels-{'spark-' if spark else ''}{_hash(needs)}"
     if not kept.exists():
         fresh = home / f"making-{os.getpid()}"
-        _script("make-wheels.sh", str(fresh))
+        _script("make-wheels.sh", *(["--spark"] if spark else []), str(fresh))
         shutil.rmtree(fresh / "pier")
         fresh.rename(kept)
     return kept

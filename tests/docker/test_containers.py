@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.docker.containers import Containers
-from tests.docker.engine import base_tag, docker, image, why_not
+from tests.docker.engine import another_release, base_tag, docker, image, why_not
 from tests.docker.story import NEW, OLD, PATIENCE_S, Story
 
 pytestmark = [pytest.mark.processes, pytest.mark.trio]
@@ -22,7 +22,8 @@ async def test_a_bad_week_in_containers(tmp_path: Path) -> None:
     reason = why_not()
     if reason:
         pytest.skip(f"no containers here: {reason}")
-    images = {release: image(tmp_path, release) for release in (OLD, NEW)}
+    old = image(tmp_path, OLD)
+    images = {OLD: old, NEW: another_release(old, NEW)}
     with Containers(tmp_path / "hosts", images) as hosts:
         story = Story(hosts, print)
         try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from overlay.ring import MASK, Arc, NodeRef, clockwise, closer, distance, from_wire, owned_arc, to_wire
-from overlay.router import Deliver, Neighbour, Owner, Passage, Upcall, Verdict
+from overlay.router import Deliver, Neighbour, Owner, Passage, Place, Upcall, Verdict
 from runtime.api import Address, Messenger, Notice, Runtime
 from runtime.message import Message
 
@@ -80,6 +80,9 @@ class PerfectRouter:
         self._delivers: dict[type[Message], Deliver[Any]] = {}
         self._on_arc: list[Callable[[Arc | None, Arc | None], None]] = []
         self._on_suspect: list[Callable[[NodeRef], None]] = []
+        self._on_death: list[Callable[[NodeRef], None]] = []
+        #: Nodes that this one takes for silent, dead or not.
+        self.silent: list[NodeRef] = []
         self.split_log: list[Arc] = []
         messenger.on(Hop, self._hop)
 
@@ -108,6 +111,7 @@ class PerfectRouter:
             handler(old, None)
 
     def suspects(self, node: NodeRef) -> None:
+        self.silent.append(node)
         for handler in self._on_suspect:
             handler(node)
 
@@ -117,6 +121,21 @@ class PerfectRouter:
     def arc(self) -> Arc:
         assert self._arc is not None
         return self._arc
+
+    def place(self) -> Place:
+        there = {*self._members.ids, *(from_wire(node.id) for node in self.silent)} - {self.id}
+        if not there:
+            return Place(self.arc())
+        before = min(there, key=lambda each: clockwise(each, self.id))
+        after = min(there, key=lambda each: clockwise(self.id, each))
+        refs = {from_wire(node.id): node for node in self.silent}
+        refs |= {each: router.me for each, router in self._members.routers.items()}
+        return Place(owned_arc(before, self.id, after), refs[before], refs[after])
+
+    def gives_up(self, node: NodeRef) -> None:
+        self.silent.remove(node)
+        for handler in self._on_death:
+            handler(node)
 
     def lookup(self, key: int, done: Callable[[Owner | None], None]) -> None:
         def answer(_: None) -> None:
@@ -158,6 +177,9 @@ class PerfectRouter:
                 parts.append((self._members.routers[node].me, Arc(start, end)))
         return parts
 
+    def silent_in(self, arc: Arc) -> list[NodeRef]:
+        return [node for node in self.silent if arc.contains(from_wire(node.id))]
+
     def replicas(self, count: int) -> list[NodeRef]:
         ids = self._members.ids
         if self.id not in ids:
@@ -184,6 +206,9 @@ class PerfectRouter:
 
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:
         self._on_suspect.append(handler)
+
+    def on_death(self, handler: Callable[[NodeRef], None]) -> None:
+        self._on_death.append(handler)
 
     # --- routing -----------------------------------------------------------------------------------------------
 

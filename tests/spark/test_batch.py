@@ -85,8 +85,9 @@ def test_filters_are_tested_by_nodes_and_parts_of_the_ring_are_read_at_once(
     spark: SparkSession, ring: Ring
 ) -> None:
     write(numbers(spark, 2_000), ring, "filtered")
+    assert read(spark, ring, dbtable="filtered", numPartitions="99").rdd.getNumPartitions() == ring.count
     rows = read(spark, ring, dbtable="filtered")
-    assert rows.rdd.getNumPartitions() == ring.count
+    assert rows.rdd.getNumPartitions() == ring.count // 2
     for condition, pushed in (
         ("k = 'k5' AND id > 1000", True),
         ("id IN (3, 4, 5000) AND half IS NOT NULL", True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from pyspark_pier import java
 from pyspark_pier.conditions import condition_of
 from pyspark_pier.errors import OptionError, PierSparkError
 from pyspark_pier.options import read_options, write_options
-from pyspark_pier.reader import check_complete, ring_parts
+from pyspark_pier.reader import PIECES_MAX, check_complete, ring_parts, suitable_parts
 from pyspark_pier.ring_placement import CONNECTIONS_MAX, by_target, targets_of
 from pyspark_pier.spark_types import fitted, spark_schema
 
@@ -66,18 +67,30 @@ def test_rows_go_to_the_node_that_owns_their_key() -> None:
     assert len(targets_of(nodes(100))) <= CONNECTIONS_MAX
 
 
-@pytest.mark.parametrize(("count", "wanted"), [(8, 3), (3, 16), (1, 4)])
+@pytest.mark.parametrize(("count", "wanted"), [(8, 3), (3, 16), (1, 4), (100, 4)])
 def test_parts_of_the_ring_hold_every_node_once(count: int, wanted: int) -> None:
     parts = list(ring_parts("SELECT 1", nodes(count), wanted))
     assert len(parts) == min(count, wanted)
-    if count == 1:
-        assert parts[0].part is None
-        return
-    assert sorted(client for part in parts for client in part.nodes) == sorted(
-        f"n{n}:1" for n in range(count)
+    pieces = [piece for part in parts for piece in part.pieces]
+    assert all(len(part.pieces) <= PIECES_MAX for part in parts)
+    assert [client for piece in pieces for client in piece.nodes] == [e.client for e in nodes(count)]
+    for piece, after in zip(pieces, [*pieces[1:], pieces[0]], strict=True):
+        assert piece.end == after.start
+        assert (piece.part is None) == (count == 1), "one node is the whole ring"
+
+
+def test_a_task_reads_from_some_nodes_unless_it_is_told_otherwise() -> None:
+    assert [suitable_parts(count) for count in (1, 2, 3, 8, 32, 1_000)] == [1, 1, 2, 4, 16, 16]
+
+
+def test_what_lives_in_a_worker_is_set_aside_once() -> None:
+    """In a process of its own: the collector is the whole process's."""
+    code = (
+        "import gc; from pyspark_pier.worker_memory import keep_lasting\n"
+        "keep_lasting(); kept = gc.get_freeze_count(); assert kept > 10_000, kept\n"
+        "held = [[n] for n in range(1_000)]; keep_lasting(); assert gc.get_freeze_count() <= kept\n"
     )
-    for part, after in zip(parts, [*parts[1:], parts[0]], strict=True):
-        assert part.end == after.start
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 COLUMNS = pa.schema(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from query.index.keys import ordered_keys
-from query.index.service import LOOK_S
+from query.index.service import ASK_S, LOOK_S
 from tests.query.engine.cluster import Cluster
 from tests.sql.test_node import Node
 from ufl import UflError
@@ -85,6 +86,50 @@ def test_conditions_are_answered_through_indexes(
     assert not sink.account.dropped
     plan = explained(node, text)
     assert (f"index {index} " in plan) if index else ("index " not in plan.split("stage 1")[0])
+
+
+@pytest.mark.parametrize(
+    ("condition", "order", "uses"),
+    [
+        ("port IS NOT NULL", "port DESC, k LIMIT 7", True),
+        ("port IS NOT NULL", "port, k DESC LIMIT 40", True),
+        ("port >= 20 AND port < 40", "port, k LIMIT 5 OFFSET 3", True),
+        ("port <= 30", "port DESC, k LIMIT 9", True),
+        ("port <= 2", "port, k LIMIT 200", True),
+        ("f IS NOT NULL", "f DESC LIMIT 3", True),
+        # Nothing says that there are rows enough with a value; a condition that the index knows nothing of.
+        ("true", "port, k LIMIT 5", False),
+        ("port IS NOT NULL AND k > 50", "port, k LIMIT 5", False),
+        ("port > 20", "port, k LIMIT 5", False),
+        ("port >= 5 AND port >= 20", "port, k LIMIT 5", False),
+        ("port <= 50 AND port <= 20", "port DESC, k LIMIT 5", False),
+        ("port BETWEEN 5 AND k", "port, k LIMIT 30", False),
+    ],
+)
+def test_the_first_rows_by_an_indexed_column_are_read_from_the_end_of_the_index(
+    world: tuple[Cluster, Node, list[dict[str, object]]], condition: str, order: str, uses: bool
+) -> None:
+    _, node, rows = world
+    duck = duckdb.connect()
+    duck.register("t", pa.Table.from_pylist(rows))
+    text = f"SELECT k, port FROM t WHERE {condition} ORDER BY {order}"
+    sink = node.ask(text)
+    assert sink.failure is None, sink.failure
+    assert [(row["k"], row["port"]) for row in sink.rows] == duck.execute(text).fetchall()
+    assert sink.account is not None
+    assert not sink.account.dropped
+    assert ("(pht) finds the " in explained(node, text)) == uses
+
+
+def test_nodes_ask_rarely_for_indexes_that_they_were_not_told_of() -> None:
+    cluster = Cluster(6, seed=4)
+    Node(cluster, 2).publish("t", {"k": list(range(100))}, "k")
+    cluster.world.run_for(3 * LOOK_S)
+    gets = sum(node.overlay.dht.statistics().serve.gets for node in cluster.nodes)
+    cluster.world.run_for(2 * ASK_S + LOOK_S)
+    asked = sum(node.overlay.dht.statistics().serve.gets for node in cluster.nodes) - gets
+    # Gets that are tried again count twice.
+    assert 2 * len(cluster.nodes) <= asked <= 4 * len(cluster.nodes)
 
 
 def test_new_rows_are_found_and_a_dropped_index_is_used_no_more(

@@ -28,6 +28,7 @@ KINDS = {
     "hierarchical": ("JOIN",),
     "skew": ("JOIN", "LEFT JOIN", "RIGHT JOIN", "SEMI JOIN", "ANTI JOIN"),
     "nested": ("JOIN", "LEFT JOIN", "RIGHT JOIN", "SEMI JOIN", "ANTI JOIN"),
+    "eddy": ("JOIN",),
 }
 
 
@@ -193,3 +194,19 @@ def test_rows_of_a_frequent_key_are_shared_among_the_owners() -> None:
             sql.check(text.replace(" JOIN s", f" {kind} s"))
     # Alone one owner gets the rows of the frequent key; dealt out, no owner has more than two shares.
     assert loads["skew"] < 0.5 * loads["hash"]
+
+
+def test_keys_of_a_large_join_are_counted_without_a_hint() -> None:
+    columns: dict[str, Any] = {"k": pa.int64(), "r": pa.int64(), "s": pa.int64()}
+
+    def notes(rows: int, kind: str = "JOIN") -> str:
+        tables = {
+            name: TableInfo(columns, ("source",), rows=rows, bytes=100 * rows, nodes=8) for name in ("r", "s")
+        }
+        text = f"SELECT r.r, s.s FROM r {kind} s ON r.k = s.k"
+        return "\n".join(compile_sql(text, "q", 0, tables).notes)
+
+    assert "join by hash" in notes(100_000)
+    assert "join by skew" in notes(10_000_000)
+    assert "frequent keys are looked for first" in notes(10_000_000)
+    assert "join by hash" in notes(10_000_000, "FULL JOIN")

@@ -15,6 +15,7 @@ from query.plan import Expression, Field, fields_of
 from query.plan_hints import quoted
 from ufl.sql import sources, subqueries
 from ufl.sql.clauses import check_select, is_star, limit_of
+from ufl.sql.eddies import mark_filters
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.grouping import Groups
 from ufl.sql.hints import join_hints
@@ -92,6 +93,8 @@ class Block:
         where = self.node.args.get("where")
         if where is not None:
             self._where(where.this)
+        if self.hints.eddy:
+            mark_filters(self.relation)
         items = self._items()
         if self._is_grouped(items):
             self.groups = Groups(self, items)

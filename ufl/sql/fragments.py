@@ -105,6 +105,20 @@ class Builder:
         operators.append(Operator(name, type_, implementation, sources, dict(settings)))
         return Fragment(fragments[0].place, operators, name, None, target=fragments[0].target)
 
+    def visit(
+        self,
+        fragment: Fragment,
+        wish: str,
+        type_: str,
+        implementation: str,
+        inputs: int = 1,
+        **settings: Setting,
+    ) -> None:
+        """An operator around the eddy that the fragment ends in: it takes rows from it and returns them."""
+        name, eddy = self.name(wish), fragment.last
+        fragment.operators.append(Operator(name, type_, implementation, (eddy,) * inputs, dict(settings)))
+        fragment.operators.append(Operator(self.name("back"), "put", "Eddy", (name,), {"eddy": eddy}))
+
     def project(self, fragment: Fragment, outputs: Mapping[str, Expression], keep: bool = False) -> Fragment:
         """Columns computed; a change of names alone is done without computing."""
         plain = all(isinstance(each, Field) for each in outputs.values())

@@ -2,6 +2,7 @@
 
     SELECT /*+ JOIN(bloom) */ …              all joins of this SELECT by Bloom filters
     SELECT /*+ JOIN(s, fetch) JOIN(hash) */  the join that brings in s by fetching, the others by hash
+    SELECT /*+ EDDY */ …                     joins and conditions in an order found while they run
 
 A hint that names no strategy or no table is an error, and so is a strategy that a join cannot use: who gives a hint
 wants to know.
@@ -27,9 +28,11 @@ HASH, FETCH, SEMIJOIN, BLOOM, HIERARCHICAL, NESTED = (
     "nested",
 )
 SKEW = "skew"
-STRATEGIES = (HASH, FETCH, SEMIJOIN, BLOOM, HIERARCHICAL, NESTED, SKEW)
+EDDY = "eddy"
+STRATEGIES = (HASH, FETCH, SEMIJOIN, BLOOM, HIERARCHICAL, NESTED, SKEW, EDDY)
 
 _HINT = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*,?")
+_EDDY = re.compile(r"\s*EDDY\b(?!\s*\()\s*,?", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ class JoinHints:
     default: str = ""
     #: By the name of the table that a join brings in, in small letters; those used are taken out.
     tables: dict[str, str] = field(default_factory=dict)
+    #: Whether conditions, too, are ordered while they run.
+    eddy: bool = False
 
     def of(self, alias: str) -> str:
         return self.tables.pop(alias.lower(), self.default)
@@ -66,6 +71,10 @@ def join_hints(node: exp.Expr) -> JoinHints:
 def _read(text: str, hints: JoinHints) -> None:
     at = 0
     while text[at:].strip():
+        if found := _EDDY.match(text, at):
+            hints.eddy, hints.default = True, hints.default or EDDY
+            at = found.end()
+            continue
         match = _HINT.match(text, at)
         if match is None or match.group(1).upper() != "JOIN":
             word = text[at:].split()[0]

@@ -182,8 +182,8 @@ def _bounds(
     low: list[Constant] = []
     high: list[Constant] = []
     for condition in conditions:
-        for name, constant in _compared(index.column, condition):
-            bound = _of_kind(kind, constant)
+        for name, constant in compared(index.column, condition):
+            bound = of_kind(kind, constant)
             if bound is None:
                 continue
             if name == "equal":
@@ -204,7 +204,7 @@ _TURNED = {
 }
 
 
-def _compared(column: str, condition: Expression) -> list[tuple[str, Constant]]:
+def compared(column: str, condition: Expression) -> list[tuple[str, Constant]]:
     """How a condition compares the column with constants."""
     if not isinstance(condition, Function):
         return []
@@ -223,7 +223,7 @@ def _compared(column: str, condition: Expression) -> list[tuple[str, Constant]]:
     return [(name, other)] if one == Field(column) and isinstance(other, Constant) else []
 
 
-def _of_kind(kind: pa.DataType, constant: Constant) -> Constant | None:
+def of_kind(kind: pa.DataType, constant: Constant) -> Constant | None:
     """A constant as one that has the same key as equal values of a column; None when there is none."""
     try:
         value = literal(constant)

@@ -8,6 +8,7 @@
 | bloom | rows that can have no partner, by a filter of all keys, are not rehashed | all but full |
 | hierarchical | rows travel hop by hop, joined at every node on the way | inner |
 | skew | as hash; rows of very frequent keys are dealt out, their partners copied | all but full |
+| eddy | one table stays, every owner gets the others, all joins around one eddy (`ufl.sql.eddies`) | inner |
 | nested | one side stays, every owner gets the other: also for conditions that are no equality | all but full |
 
 Conditions on one side and columns nobody wants are gone before rows travel; what needs both sides is tested where pairs
@@ -20,9 +21,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from query.plan import Array, Constant, Expression, Field, Setting, Table, fields_of
+from ufl.sql import eddies
 from ufl.sql.errors import Refused
 from ufl.sql.fragments import EVERYWHERE, Fragment
-from ufl.sql.hints import BLOOM, FETCH, HASH, HIERARCHICAL, NESTED, SEMIJOIN, SKEW
+from ufl.sql.hints import BLOOM, EDDY, FETCH, HASH, HIERARCHICAL, NESTED, SEMIJOIN, SKEW
 from ufl.sql.matches import inner_table
 from ufl.sql.relations import (
     ANTI,
@@ -39,7 +41,7 @@ from ufl.sql.relations import (
     Scan,
     walk,
 )
-from ufl.sql.sizes import size_of
+from ufl.sql.sizes import size_of, smaller
 from ufl.sql.strategy import Choice, choose
 
 if TYPE_CHECKING:
@@ -77,6 +79,7 @@ class _Joining:
             HIERARCHICAL: self._hierarchical,
             NESTED: self._nested,
             SKEW: self._skew,
+            EDDY: self._eddy,
         }
         fragment = ways[choice.strategy](choice)
         return self._hashed(fragment) if choice.strategy in (HASH, SEMIJOIN, BLOOM) else fragment
@@ -114,6 +117,7 @@ class _Joining:
                     offered[SKEW] = ""
             if kind == INNER:
                 offered[HIERARCHICAL] = ""
+                offered[EDDY] = ""
         if kind != FULL:
             offered[NESTED] = "left" if kind == RIGHT else "right"
         return offered
@@ -189,7 +193,7 @@ class _Joining:
             return self._paired(sides)
         sides = [self._together(each, side) for side, each in enumerate(sides)]
         self._note(HASH, "both sides are rehashed by their keys and joined by the owners", choice)
-        return self._paired(sides)
+        return self._paired(sides, first=self._first())
 
     def _bloom(self, choice: Choice) -> Fragment:
         kept = _KEPT[self._join.kind]
@@ -229,7 +233,7 @@ class _Joining:
         self._note(
             BLOOM, f"filters of the keys climb the tree; {which} without partner are not rehashed", choice
         )
-        return self._paired(sides)
+        return self._paired(sides, first=self._first())
 
     def _skew(self, choice: Choice) -> Fragment:
         """The keys of one side are counted; rows of its frequent keys are dealt out among all owners, and the rows of
@@ -256,7 +260,7 @@ class _Joining:
             f"{which} rows of frequent keys are dealt out among the owners, which all get their partners",
             choice,
         )
-        return self._paired(sides)
+        return self._paired(sides, first=self._first())
 
     def _only_keys(self, side: int) -> Fragment:
         relation = self._join.right if side else self._join.left
@@ -352,6 +356,9 @@ class _Joining:
         )
         return fragment
 
+    def _eddy(self, choice: Choice) -> Fragment:
+        return eddies.join(self._lowering, self._join, self._needed)
+
     def _hierarchical(self, choice: Choice) -> Fragment:
         builder = self._builder
         paths, sides = [], []
@@ -399,7 +406,7 @@ class _Joining:
         sides = [builder.exchange(each, place[at]) for at, each in enumerate(sides)]
         which = ("left", "right")[1 - stays]
         self._note(NESTED, f"{which} rows go to every owner, the others stay", choice)
-        fragment = self._paired(sides)
+        fragment = self._paired(sides, first=self._first())
         fragment.hashed = hashed
         return fragment
 
@@ -409,8 +416,8 @@ class _Joining:
         fit = [side for side, kinds in ((0, (INNER, LEFT, SEMI, ANTI)), (1, (INNER, RIGHT))) if kind in kinds]
         fit = [side for side in fit if not sides[side].single]
         if len(fit) == 2:
-            sizes = [_size(each) for each in (self._join.left, self._join.right)]
-            if sizes[0] is not None and sizes[1] is not None and sizes[0] < sizes[1]:
+            left, right = size_of(self._join.left), size_of(self._join.right)
+            if left is not None and right is not None and left.bytes < right.bytes:
                 return 1
         return fit[0] if fit else None
 
@@ -436,18 +443,31 @@ class _Joining:
             settings["leftcolumns"] = Array(tuple(columns))
         return settings, sides[0] if join.kind in (SEMI, ANTI) else columns
 
-    def _paired(self, sides: Sequence[Fragment], implementation: str = "SymmetricHash") -> Fragment:
+    def _paired(
+        self, sides: Sequence[Fragment], implementation: str = "SymmetricHash", first: str | None = None
+    ) -> Fragment:
         """One operator that makes the pairs of two fragments at the same place."""
         settings, columns = self._outputs([each.columns for each in sides])
         settings = {
             "leftkeys": Array(tuple(self._keys[0])),
             "rightkeys": Array(tuple(self._keys[1])),
             "kind": self._join.kind,
+            **({} if first is None else {"first": first}),
             **settings,
         }
         fragment = self._builder.merge(sides, "join", "join", implementation, **settings)
         fragment.columns = columns
         return fragment
+
+    def _first(self) -> str | None:
+        """The side that is read to its end before rows of the other are looked up: the smaller one, where nobody sees
+        the first results anyway."""
+        if not self._lowering.whole or any(isinstance(each, Found) for each in walk(self._join)):
+            return None
+        first = smaller(self._join.left, self._join.right)
+        if first is not None:
+            self._builder.note(f"{first} rows of this join are read first: its results are wanted as a whole")
+        return first
 
     def _hashed(self, fragment: Fragment) -> Fragment:
         """Which columns say where a pair is."""
@@ -475,8 +495,3 @@ def _can_be_read_again(relation: Relation) -> bool:
     while isinstance(relation, Filter | Project):
         relation = relation.source
     return isinstance(relation, Scan)
-
-
-def _size(relation: Relation) -> float | None:
-    size = size_of(relation)
-    return None if size is None else size.bytes

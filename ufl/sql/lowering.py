@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from query.batch.key_text import KEY_SEPARATOR
 from query.engine.aim import KEYS_MAX
 from query.plan import Array, Constant, Expression, Field, Setting, fields_of
-from ufl.sql import groups, joins, recursion, setops
+from ufl.sql import eddies, groups, joins, recursion, setops
 from ufl.sql.aiming import key_values
 from ufl.sql.fragments import ASKER, EVERYWHERE, FEW, OWNER, Builder, Fragment
 from ufl.sql.indexes import indexed
+from ufl.sql.leading import Leading, first_rows, leading
 from ufl.sql.relations import (
     Aggregate,
     Distinct,
@@ -60,6 +62,10 @@ class Lowering:
         self.aims = True
         #: Whether they may also run at a few owners: where nothing else has to meet them.
         self.aims_few = False
+        #: Where only the first rows of a table by one of its columns are wanted.
+        self.leading: Leading | None = None
+        #: Whether all rows of what is lowered are wanted before any: there is an aggregate or a sort above.
+        self.whole = False
 
     def root(self, relation: Relation) -> None:
         self.aims_few = is_chain(relation)
@@ -83,9 +89,13 @@ class Lowering:
         if isinstance(relation, Filter):
             return self._filter(relation, needed)
         if isinstance(relation, Aggregate):
-            return groups.aggregate(self, relation, needed)
+            with self._as_a_whole():
+                return groups.aggregate(self, relation, needed)
         if isinstance(relation, Distinct):
             return groups.distinct(self, relation)
+        if isinstance(relation, Ordered) and relation.keys:
+            with self._as_a_whole():
+                return self._ordered(relation, needed)
         if isinstance(relation, Ordered):
             return self._ordered(relation, needed)
         if isinstance(relation, Join):
@@ -100,6 +110,12 @@ class Lowering:
         inside, fragment = self.found.pop()
         assert inside is relation, "recursions are lowered from the inside out"
         return fragment
+
+    @contextmanager
+    def _as_a_whole(self) -> Iterator[None]:
+        before, self.whole = self.whole, True
+        yield
+        self.whole = before
 
     # -- one input
 
@@ -178,7 +194,7 @@ class Lowering:
             if pushed is not None:
                 return pushed
         fragment = self.lower(source, [*needed, *fields_of(relation.condition)])
-        return self.builder.add(fragment, "where", "selection", "Basic", where=relation.condition)
+        return eddies.where(self.builder, fragment, relation.condition, relation.eddy)
 
     def _filtered_table(self, relation: Filter, table: Project, needed: Sequence[str]) -> Fragment | None:
         """A condition on a table is tested on its rows as they are, before columns are picked."""
@@ -192,9 +208,16 @@ class Lowering:
         keys = self._aim(table, table.source, condition)
         fragment = self._scan(table.source, list(fields_of(condition, *outputs.values())), keys)
         if fragment.place == EVERYWHERE and self.aims:
-            fragment = indexed(self.builder, table.source, condition) or fragment
-        self.builder.add(fragment, "where", "selection", "Basic", where=condition)
+            fragment = self._through_index(relation, table.source, condition) or fragment
+        fragment = eddies.where(self.builder, fragment, condition, relation.eddy)
         return self.builder.project(fragment, outputs or {"": Constant("true", "bool")})
+
+    def _through_index(self, relation: Filter, scan: Scan, condition: Expression) -> Fragment | None:
+        if self.leading is not None and self.leading.relation is relation:
+            first = first_rows(self.builder, scan, condition, self.leading)
+            if first is not None:
+                return first
+        return indexed(self.builder, scan, condition)
 
     def _aim(self, table: Project, scan: Scan, condition: Expression) -> tuple[str, ...]:
         """The keys that a condition is about, where it says the whole partitioning key of a published table: then one
@@ -210,6 +233,7 @@ class Lowering:
     def _ordered(self, relation: Ordered, needed: Sequence[str]) -> Fragment:
         builder = self.builder
         used = fields_of(*(key.expression for key in relation.keys))
+        self.leading = leading(relation)
         fragment = self.lower(relation.source, [*needed, *used])
         keys = _order_settings(relation)
         limit, offset = relation.limit, relation.offset

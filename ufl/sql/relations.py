@@ -145,6 +145,8 @@ class Project(_Shaped):
 class Filter(_Passing):
     source: Relation
     condition: Expression
+    #: Whether the parts of the condition are tested in an order that is found while they run.
+    eddy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,14 @@ def size_of(relation: Relation) -> Size | None:
     return None
 
 
+def smaller(left: Relation, right: Relation) -> str | None:
+    """Which of two sides has fewer rows; None when that is not known."""
+    sizes = size_of(left), size_of(right)
+    if sizes[0] is None or sizes[1] is None:
+        return None
+    return "left" if sizes[0].rows < sizes[1].rows else "right"
+
+
 def kept_by(condition: Expression) -> float:
     """The share of rows that a condition lets through."""
     share = 1.0

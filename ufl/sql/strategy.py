@@ -11,14 +11,15 @@ Costs are bytes on the network, of the formulas of PIER 4.3 with rehashing by pa
 | bloom | filters up and down the tree, then the rows that may have a partner |
 
 A strategy with one more stage must save a good deal to pay for the time; hierarchical joins never save bytes and are
-only made when asked for.
+only made when asked for. Nobody knows beforehand how often keys occur, and one very frequent key gives all its rows to
+one node. So where much is rehashed, keys are counted first (skew), which costs one more reading of a key column.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ufl.sql.hints import BLOOM, FETCH, HASH, NESTED, SEMIJOIN
+from ufl.sql.hints import BLOOM, FETCH, HASH, NESTED, SEMIJOIN, SKEW
 from ufl.sql.relations import Join
 from ufl.sql.sizes import Size, size_of
 
@@ -31,6 +32,8 @@ ROWS_A_KEY = 2.0
 #: By how much a strategy with more stages must be better, and bytes below which none is worth the trouble.
 BETTER_BY = 2.0
 WORTH_BYTES = 4 << 20
+#: Bytes of a rehash from which keys are counted first: a node that got half of them would be felt, counting would not.
+COUNTED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,10 @@ def choose(join: Join, offered: dict[str, str], left_columns: int, right_columns
     costs = {name: cost for name in offered if (cost := _cost(name, offered[name], sides)) is not None}
     plain = costs[HASH]
     best = min(costs, key=lambda name: (costs[name] * (1.0 if name in (HASH, NESTED) else BETTER_BY), name))
+    if best == HASH and SKEW in offered and plain >= COUNTED_BYTES and sides.nodes > 1:
+        return Choice(
+            SKEW, f"both sides together are about {_bytes(plain)}, so frequent keys are looked for first"
+        )
     if best == HASH or (plain < WORTH_BYTES and best != NESTED):
         return Choice(HASH, f"both sides together are about {_bytes(plain)}")
     return Choice(best, f"about {_bytes(costs[best])} travel instead of {_bytes(plain)}")

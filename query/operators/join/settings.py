@@ -16,6 +16,14 @@ KEYS = (
     ),
     Option("rightkeys", "expressions", "what must be equal, of rows of sources[1]", required=True),
 )
+FIRST = Option(
+    "first",
+    "choice",
+    "none: both sides build and probe as rows arrive, so results come at once; left, right: this side is read to its "
+    "end while rows of the other wait, which is half the work",
+    "none",
+    choices=("none", "left", "right"),
+)
 OUTPUT = (
     Option(
         "where",

@@ -4,6 +4,9 @@ A batch of either side is looked up among the rows the other side has brought so
 to come, so every pair is found exactly once, by the later of its rows, whatever the order of arrival. When
 one side has ended, rows of the other need not be kept, and those without a partner are known: outer, semi and anti
 joins cost no more than that. Keys with a NULL match nothing.
+
+Where nobody wants results before the end, one side may go `first`: rows of the other wait as they came until it is
+complete, and are then looked up and never kept. That is the classic hash join, and about half the work.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from query.keys.table import Ids
 from query.operators.join.pairs import Pairs
 from query.operators.join.settings import (
     ANTI,
+    FIRST,
     FULL,
     INNER,
     KEYS,
@@ -58,11 +62,15 @@ class _State:
         ]
         self.kinds: list[tuple[str, ...] | None] = [None, None]
         self.ended = [False, False]
+        #: Rows with their keys that wait for the side that goes first, and whether their own side has ended meanwhile.
+        self.waiting: list[tuple[Batch, list[pa.Array]]] = []
+        self.waiting_bytes = 0
+        self.over = False
         self.held_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        return self.index.nbytes + sum(side.nbytes for side in self.sides)
+        return self.index.nbytes + sum(side.nbytes for side in self.sides) + self.waiting_bytes
 
 
 @register
@@ -71,7 +79,7 @@ class SymmetricHash(InTurns):
 
     TYPE = "join"
     IMPLEMENTATION = "SymmetricHash"
-    OPTIONS: ClassVar = (*KEYS, kind_option(INNER, LEFT, RIGHT, FULL, SEMI, ANTI), *OUTPUT)
+    OPTIONS: ClassVar = (*KEYS, kind_option(INNER, LEFT, RIGHT, FULL, SEMI, ANTI), FIRST, *OUTPUT)
     SOURCES = (2, 2)
 
     @classmethod
@@ -84,6 +92,8 @@ class SymmetricHash(InTurns):
         self.seed = self.context.rng.bits64()
         self.pairs = Pairs(self)
         self._kind: str = self.options["kind"]
+        #: The side that waits for the other; none when both build and probe as rows arrive.
+        self._waits: int | None = {"left": 1, "right": 0}.get(self.options["first"])
         self._keys = [Evaluator(self, left), Evaluator(self, right)]
         self._states: dict[int, _State] = {}
 
@@ -111,6 +121,16 @@ class SymmetricHash(InTurns):
         state = self._of(tag)
         batch, keys = self._keys[port](batch)
         self._require_kinds(state, port, tuple(kind_of(key.type) for key in keys))
+        if port == self._waits and not state.ended[1 - port]:
+            state.waiting.append((batch, keys))
+            state.waiting_bytes += batch.nbytes + sum(key.nbytes for key in keys)
+            self._charge(state, state.nbytes)
+        else:
+            yield from self._paired(batch, keys, tag, port)
+
+    def _paired(self, batch: Batch, keys: list[pa.Array], tag: int, port: int) -> Iterator[Flow]:
+        """Looks rows up on the other side, and keeps them for those of it that are still to come."""
+        state = self._of(tag)
         own, other = state.sides[port], state.sides[1 - port]
         own.see(batch)
         # With the other side ended, a key that is new now will match nothing and need not be remembered.
@@ -186,13 +206,26 @@ class SymmetricHash(InTurns):
     def _end(self, tag: int, port: int) -> Iterator[Flow]:
         """One side is complete: the other's rows without partner are known, and none of them is needed more."""
         state = self._of(tag)
+        if port == self._waits and not state.ended[1 - port]:
+            state.over = True
+            return
         state.ended[port] = True
         if self._wants_unmatched(1 - port):
             for batch in state.sides[1 - port].unmatched():
                 yield self._emit_alone(batch, tag, 1 - port, state)
         state.sides[1 - port] = state.sides[1 - port].emptied()
+        self._release(state, tag, port)
         self._charge(state, state.nbytes)
         super().receive_end(tag, port)
+
+    def _release(self, state: _State, tag: int, port: int) -> None:
+        """The side that goes first is complete: what waited for it is work now, each batch by itself."""
+        waiting, state.waiting, state.waiting_bytes = state.waiting, [], 0
+        for batch, keys in waiting:
+            self.work(self._paired(batch, keys, tag, 1 - port), batch.num_rows, batch.nbytes)
+        if state.over:
+            state.over = False
+            self.work(self._end(tag, 1 - port))
 
     def _wants_unmatched(self, port: int) -> bool:
         return self._kind in ((LEFT, FULL, ANTI), (RIGHT, FULL))[port]

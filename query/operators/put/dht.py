@@ -193,7 +193,7 @@ class PutDht(Operator):
             return
         places = (np.arange(marked.num_rows) + self._dealt) % len(self._owners)
         self._dealt += marked.num_rows
-        yield from parts_of(marked, places, [str(owner) for owner in range(len(self._owners))])
+        yield from parts_of(marked, places)
 
     def _object(self, key: str, value: bytes, target: Target) -> PutObject:
         self._puts += 1

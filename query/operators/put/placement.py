@@ -31,7 +31,7 @@ def by_group(
     numbers = ((hash_columns(keys) % np.uint64(groups)).astype(np.int64) + shift) % groups
     if owners is not None:
         numbers = np.asarray(owners, dtype=np.int64)[numbers]
-    yield from parts_of(batch, numbers, [str(number) for number in range(groups)])
+    yield from parts_of(batch, numbers)
 
 
 def by_key(batch: Batch, keys: list[pa.Array]) -> Iterator[tuple[str, Batch]]:
@@ -49,10 +49,13 @@ def without_nulls(batch: Batch, keys: list[pa.Array]) -> tuple[Batch, list[pa.Ar
     return batch.take(there), [key.filter(there) for key in keys]
 
 
-def parts_of(batch: Batch, numbers: np.ndarray, names: list[str]) -> Iterator[tuple[str, Batch]]:
+def parts_of(
+    batch: Batch, numbers: np.ndarray, names: list[str] | None = None
+) -> Iterator[tuple[str, Batch]]:
+    """The rows of each number, under its name; numbers without names are called as they are."""
     order = np.argsort(numbers, kind="stable")
     ordered = Batch(batch.table, batch.data.take(pa.array(order)), batch.schema_id)
     present, starts = np.unique(numbers[order], return_index=True)
     ends = [*starts[1:].tolist(), len(numbers)]
     for number, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
-        yield names[number], ordered.slice(start, end - start)
+        yield str(number) if names is None else names[number], ordered.slice(start, end - start)

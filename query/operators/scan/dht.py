@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from overlay.dht.messages import Cause, Code
+from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
 from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
@@ -21,6 +21,7 @@ from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
+from query.operators.put.dht import NOT_STORED
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
 
@@ -45,6 +46,10 @@ class ScanDht(Source):
         self._internal = self._exchange.is_internal(self.options["ns"])
         self._schemas = SchemaReceiver()
         self.subscriptions: list[Subscription] = []
+        #: A node that came when rows had begun to meet elsewhere: it counts what the ring brought it since.
+        self._late = self._internal and self.context.services["run"].late
+        if self._internal and not self._late:
+            self.subscriptions.append(self.dht.hold(self.options["ns"]))
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
 
@@ -86,9 +91,7 @@ class ScanDht(Source):
 
     def follow(self, tag: int) -> None:
         def arrived(data: NewData) -> None:
-            # What moved here was seen where it was before.
-            if data.cause is not Cause.MOVED or not self._internal:
-                self.context.guard(lambda: self.take_object(data.name, data.value, tag))
+            self.context.guard(lambda: self.take_object(data.name, data.value, tag))
 
         self.subscriptions.append(self.dht.new_data(self.prefix, arrived))
 
@@ -136,6 +139,9 @@ class ScanDht(Source):
         """Rows of so many objects."""
         if self._internal:
             self._exchange.received += objects
+        if self._late:
+            self.drop(batch.num_rows, f"{NOT_STORED}: they went to a node that came after the query")
+            return
         self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)
 
     def _fetch(self, probe: Probe) -> None:

@@ -3,17 +3,22 @@ index followed by fetches (PIER 3.3.3).
 
 The index tells under which partitioning keys rows with the wanted values lie; these keys are fetched, wherever their
 owners are. What comes has all rows of a key: a selection above keeps those that were meant. It runs at one node.
+
+Where the first rows by the column are enough, entries are read from that end of the index, and more of them as long as
+fewer rows than wanted lie before the last entry read: entries may be of rows that changed or went meanwhile, and rows
+of the last value may be among those not read. What lies before the last entry is complete: a sort above is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got
+from overlay.pht.entry import Entry
 from overlay.pht.walk import Range
 from query import plan
 from query.batch import Batch
@@ -25,11 +30,31 @@ from query.dataflow.source import Source
 from query.engine.facts import IndexFacts
 from query.expr import ExprError, literal
 from query.index.keys import HASH, PHT, USINGS, can_index, ordered_keys
+from query.index.service import partitioning_keys
 from query.plan import Constant, Expression
 from query.wire import SchemaReceiver, WireError, decode
 
 #: Partitioning keys fetched at a time.
 FETCHED_KEYS = 1_024
+#: Entries read beyond the rows wanted at first, and by how much more each time that was not enough.
+SPARE_ENTRIES, MORE_ENTRIES = 16, 4
+UNREAD = "parts of the index could not be read: rows may be missing"
+
+
+class _First:
+    """How far the first rows have been read."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self.entries = rows + SPARE_ENTRIES
+        #: Partitioning keys whose rows have been fetched, and the values of all these rows.
+        self.fetched: set[str] = set()
+        self.values: list[bytes] = []
+
+    def has_enough(self, wanted: Range, last: bytes) -> bool:
+        """Whether enough rows lie before the last entry that was read: what is unread comes behind them."""
+        inside = (key for key in self.values if wanted.has(key))
+        return sum(key > last if wanted.descending else key < last for key in inside) >= self._rows
 
 
 @register
@@ -44,6 +69,15 @@ class ScanIndex(Source):
         Option("using", "choice", "how it was made", PHT, choices=USINGS),
         Option("low", "expression", "the least value that is wanted; no bound when absent"),
         Option("high", "expression", "the largest value that is wanted; for a hash index the same as low"),
+        Option("first", "integer", "so many rows are enough, those first in order; all when absent", least=1),
+        Option(
+            "order",
+            "choice",
+            "what is first: the least values or the largest",
+            "asc",
+            choices=("asc", "desc"),
+        ),
+        Option("column", "text", "the column that is indexed; needed with first"),
     )
 
     @classmethod
@@ -54,12 +88,16 @@ class ScanIndex(Source):
                 raise SettingError(bound, "is required for a hash index", "it finds one value")
         if options["using"] == HASH and options["low"] != options["high"]:
             raise SettingError("high", "must be the same as low for a hash index", "it finds one value")
+        if options["first"] is not None and (options["using"] == HASH or not options["column"]):
+            raise SettingError("first", "needs an index in order (using = pht) and its column")
 
     def open(self) -> None:
         super().open()
         self._schemas = SchemaReceiver()
         self._reading: dict[int, None] = {}
         self._bounds = [_value(bound, self.options[bound]) for bound in ("low", "high")]
+        self._facts = IndexFacts(self.options["index"], "", self.options["using"])
+        self._column: str | None = self.options["column"] if self.options["first"] is not None else None
 
     def idle(self) -> bool:
         return not self._reading and super().idle()
@@ -70,50 +108,87 @@ class ScanIndex(Source):
             return
         self._reading[probe.tag] = None
         indexes = self.context.services["indexes"]
-        facts = IndexFacts(self.options["index"], "", self.options["using"])
 
         def found(keys: list[str] | None) -> None:
             self.context.guard(lambda: self._found(keys, probe.tag))
 
         if self.options["using"] == HASH:
             assert self._bounds[0] is not None, "checked"
-            indexes.equal(facts, key_texts([self._bounds[0]]), found)
+            indexes.equal(self._facts, key_texts([self._bounds[0]]), found)
+        elif self._column is not None:
+            self._read_first(_First(self.options["first"]), probe.tag)
         else:
-            low, high = (None if each is None else ordered_keys(each)[0] for each in self._bounds)
-            indexes.between(facts, Range(low, high), found)
+            indexes.between(self._facts, self._range(), found)
+
+    def _range(self, limit: int | None = None) -> Range:
+        low, high = (None if each is None else ordered_keys(each)[0] for each in self._bounds)
+        return Range(low, high, limit, self.options["order"] == "desc")
 
     def _found(self, keys: list[str] | None, tag: int) -> None:
         if keys is None:
-            self.drop(0, "parts of the index could not be read: rows may be missing")
-        self._fetch(keys or [], tag)
+            self.drop(0, UNREAD)
+        self._fetch(keys or [], tag, lambda: self._answered(tag))
 
-    def _fetch(self, keys: list[str], tag: int) -> None:
+    def _answered(self, tag: int) -> None:
+        self._reading.pop(tag, None)
+        self.deliver_end(tag)
+
+    # -- the first rows
+
+    def _read_first(self, first: _First, tag: int) -> None:
+        def found(entries: list[Entry] | None) -> None:
+            self.context.guard(lambda: self._found_first(first, entries, tag))
+
+        self.context.services["indexes"].entries(self._facts, self._range(first.entries), found)
+
+    def _found_first(self, first: _First, entries: list[Entry] | None, tag: int) -> None:
+        if entries is None:
+            self.drop(0, UNREAD)
+        read = entries or []
+        keys = [key for key in partitioning_keys(read) if key not in first.fetched]
+        first.fetched.update(keys)
+
+        def fetched() -> None:
+            if len(read) < first.entries or first.has_enough(self._range(), read[-1].key):
+                self._answered(tag)
+            else:
+                first.entries *= MORE_ENTRIES
+                self._read_first(first, tag)
+
+        self._fetch(keys, tag, fetched, first)
+
+    # -- rows
+
+    def _fetch(
+        self, keys: list[str], tag: int, done: Callable[[], None], first: _First | None = None
+    ) -> None:
         now, rest = keys[:FETCHED_KEYS], keys[FETCHED_KEYS:]
         if not now:
-            self._reading.pop(tag, None)
-            self.deliver_end(tag)
+            done()
             return
 
         def got(answers: list[Got]) -> None:
-            self.context.guard(lambda: self._fetched(answers, rest, tag))
+            self.context.guard(lambda: self._fetched(answers, tag, first))
+            self.context.guard(lambda: self._fetch(rest, tag, done, first))
 
         self.context.services["dht"].get_many([GetObject(self.options["ns"], key) for key in now], got)
 
-    def _fetched(self, answers: list[Got], rest: list[str], tag: int) -> None:
+    def _fetched(self, answers: list[Got], tag: int, first: _First | None) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
                 self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
             for found in answer.objects:
-                self._take(found.value, tag)
-        self._fetch(rest, tag)
+                self._take(found.value, tag, first)
 
-    def _take(self, value: bytes, tag: int) -> None:
+    def _take(self, value: bytes, tag: int, first: _First | None) -> None:
         try:
             batch = decode(value, self._schemas)
         except WireError as error:
             self.drop(1, f"malformed object: {error}")
             return
         if isinstance(batch, Batch):
+            if first is not None and self._column is not None and self._column in batch.schema.names:
+                first.values += [key for key in ordered_keys(batch.column(self._column)) if key is not None]
             self.deliver(batch, tag)
         else:
             self.drop(1, "an object without its schema")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from query.batch import Batch
-from query.dataflow.context import ColumnTable, LocalTable
+from query.dataflow.context import LocalTable, with_columns
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -46,8 +46,8 @@ class ScanLocal(Source):
 
     def _scanned(self, table: LocalTable, keys: Batch | None) -> Iterator[Batch]:
         columns = self.options["columns"]
-        if columns is not None and isinstance(table, ColumnTable):
-            return table.scan_columns(keys, columns)
+        if columns is not None and (columnar := with_columns(table)) is not None:
+            return columnar.scan_columns(keys, columns)
         return table.scan(keys)
 
     def idle(self) -> bool:

@@ -43,16 +43,18 @@ class Churn:
         self._stopped = False
         #: The one pending call of each place: an end or a replacement. Bounded by the hosts under churn.
         self._timers: dict[int, Timer] = {}
+        self._empty: set[int] = set()
         self.ended = 0
         self.replaced = 0
         for place, host in enumerate(hosts):
             self._live(place, host)
 
-    def stop(self) -> None:
-        """Hosts alive now stay; places empty now stay empty."""
+    def stop(self, refill: bool = False) -> None:
+        """Hosts alive now stay; places empty now stay empty, or are filled when their time has come."""
         self._stopped = True
-        for timer in self._timers.values():
-            timer.cancel()
+        for place, timer in self._timers.items():
+            if not (refill and place in self._empty):
+                timer.cancel()
         self._timers.clear()
 
     def _live(self, place: int, host: SimHost) -> None:
@@ -61,12 +63,18 @@ class Churn:
 
     def _end(self, session: tuple[int, SimHost]) -> None:
         place, host = session
+        if host.retired:
+            # Another churn has ended it and fills its place.
+            del self._timers[place]
+            return
         self._world.retire(host)
+        self._empty.add(place)
         self.ended += 1
         at = self._world.now + self._rng.random() * self._replace_s_max
         self._timers[place] = self._world.call_at(at, self._replace, place)
 
     def _replace(self, place: int) -> None:
+        self._empty.discard(place)
         host = self._world.add_host()
         self.replaced += 1
         self._build(host)

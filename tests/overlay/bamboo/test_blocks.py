@@ -48,10 +48,10 @@ def test_no_block_has_more_cells_than_its_cap(offers: list[tuple[int, int, float
         if remove:
             table.remove(each)
         else:
-            wanted = table.wants(each.id, each.address)
+            wanted = table.wants(each.id, each.ref.address)
             loser = table.offer(each)
             assert not wanted or loser is None
-        held = [block_of(cell.address) for cell in table.cells.values()]
+        held = [block_of(cell.ref.address) for cell in table.cells.values()]
         assert all(held.count(block) <= CAP for block in held)
 
 
@@ -60,7 +60,7 @@ def test_a_full_block_gives_way_only_to_itself() -> None:
     first, rival, other = peer(1, 1, 0.5), peer(2, 1, 0.1), peer(2, 2, 0.5)
     assert table.offer(first) is None
     assert table.offer(rival) is rival and table.blocks.refused == 1
-    assert not table.wants(rival.id, rival.address)
+    assert not table.wants(rival.id, rival.ref.address)
     assert table.offer(other) is None
     nearer = Peer(id=first.id | 9, ref=NodeRef(to_wire(first.id | 9), "10.0.1.99:1"), rtt_s=0.01)
     assert table.offer(nearer) is first

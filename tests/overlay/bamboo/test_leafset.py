@@ -30,21 +30,29 @@ def test_sides_are_the_nearest_whatever_the_order_of_arrival(
     assert leaves.covers_all == (len(others) < 2 * per_side)
 
 
-@given(me=ids, others=st.lists(ids, unique=True, max_size=20), keys=st.lists(ids), per_side=st.integers(1, 5))
+@given(
+    me=ids,
+    others=st.lists(ids, unique=True, max_size=20),
+    keys=st.lists(ids),
+    per_side=st.integers(1, 5),
+    large=st.booleans(),
+)
 def test_one_after_the_other_or_all_at_once_is_the_same(
-    me: int, others: list[int], keys: list[int], per_side: int
+    me: int, others: list[int], keys: list[int], per_side: int, large: bool
 ) -> None:
     peers = [peer(other) for other in others if other != me]
     grown, built = LeafSet(me, per_side), LeafSet(me, per_side)
+    grown.rebuild([], large=large)
     for each in peers:
-        grown.offer(each, large=False)
-    built.rebuild(peers, large=False)
+        grown.offer(each, large=large)
+    built.rebuild(peers, large=large)
     assert (grown.after, grown.before, grown.members) == (built.after, built.before, built.members)
     assert (grown.full, grown.reach()) == (built.full, built.reach())
     for key in (*keys, *others):
         assert grown.spans(key) == built.spans(key)
         assert grown.closest(key) is built.closest(key)
-        assert grown.around(key) == built.around(key)
+        assert grown.lacking(key, b"") == built.lacking(key, b"")
+        assert grown.lacking(key, grown.marks) == []
 
 
 @given(me=ids, others=st.lists(ids, unique=True, max_size=20), key=ids, per_side=st.integers(1, 5))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from overlay.bamboo import MESSAGES, BambooConfig, BambooRouter
+from overlay.bamboo.messages import LeafAsk
 from overlay.ring import WHOLE, from_wire
 from overlay.router import Neighbour, Passage, Router, Verdict
 from pier_node.scenario.routing_ring import RoutingRing
+from runtime.api import Address, Messenger, Notice
 from runtime.message import Codec, Message
 from runtime.sim import World, king, star
 
@@ -206,6 +212,37 @@ def test_a_rush_of_joins_into_a_ring_of_one_makes_one_ring() -> None:
     assert ring.wrong_leaf_sets() == 0
     world.run_for(20.0)
     assert (ring.tally.wrong, ring.tally.failed) == (0, 0)
+
+
+class Counted:
+    """A messenger that counts what is sent through it."""
+
+    def __init__(self, inner: Messenger) -> None:
+        self._inner = inner
+        self.sent: Counter[type[Message]] = Counter()
+
+    def on(self, kind: type[Any], handler: Callable[[Address, Any], None]) -> None:
+        self._inner.on(kind, handler)
+
+    def send(self, to: Address, message: Message, notice: Notice | None = None) -> None:
+        self.sent[type(message)] += 1
+        self._inner.send(to, message, notice)
+
+
+def test_a_newcomer_meets_all_its_leaves_and_exchanges_sets_with_its_neighbours_only() -> None:
+    ring = make_ring(60, config=BambooConfig(leaf_period_floor_s=60.0, leaf_period_ceiling_s=60.0))
+    host = ring.world.add_host()
+    messenger = Counted(host.messenger)
+    identifier = 1 << 159
+    router = BambooRouter(host.runtime, messenger, identifier, ring.config)
+    router.join([ring.random_member().me.address])
+    ring.world.run_for(2.0)
+    assert router.joined
+    for neighbour in ring.near(identifier, ring.config.leaf_per_side):
+        assert identifier in [leaf.id for leaf in neighbour.core.view.leaves.members]
+        assert neighbour.me in router.core.view.leaf_refs()
+    # Twice with each of the two, as a scout and when it announces itself, and a few that were not the nearest.
+    assert 4 <= messenger.sent[LeafAsk] <= ring.config.leaf_per_side + 2
 
 
 def test_a_young_member_does_not_own_the_world() -> None:

@@ -75,3 +75,24 @@ def test_missed_broadcasts_are_noticed_by_the_gap() -> None:
     me.trees.broadcast("news", b"4", trees=2)
     ring.world.run_for(5.0)
     assert other.trees.statistics().missed == 2
+
+
+def test_nobody_registers_for_trees_that_nobody_listens_to() -> None:
+    ring = Ring(30)
+    for node in ring.nodes:
+        node.trees.start()
+    ring.world.run_for(2 * TreesConfig().refresh_s)
+    assert sum(node.trees.statistics().registrations for node in ring.nodes) == 0
+
+
+def test_one_listener_is_heard_of_by_way_of_nodes_that_do_not_listen() -> None:
+    ring = Ring(30)
+    heard: list[bytes] = []
+    for node in ring.nodes:
+        node.trees.start()
+    ring.nodes[11].trees.on_broadcast("news", lambda origin, payload: heard.append(payload))
+    ring.world.run_for(2.0)
+    ring.nodes[3].trees.broadcast("news", b"1")
+    ring.nodes[4].trees.broadcast("news", b"2")
+    ring.world.run_for(5.0)
+    assert sorted(heard) == [b"1", b"2"]

@@ -12,7 +12,11 @@ NODES = 16
 
 def outcome(strategy: str, s_percent: int = 50, **more: object) -> Outcome:
     asked = Asked(strategy, s_percent=s_percent, **more)  # type: ignore[arg-type]
-    ring = JoinRing(NODES, seed=1)
+    return asked_of(JoinRing(NODES, seed=1), asked)
+
+
+def asked_of(ring: JoinRing, asked: Asked) -> Outcome:
+    """What a ring answers; it is DuckDB's answer."""
     found = ring.run(asked)
     r, s = ring.tables()
     connection = duckdb.connect()
@@ -62,7 +66,15 @@ def test_bloom_filters_win_where_few_rows_match_and_are_the_slowest(hashed: dict
 def test_the_hierarchy_is_the_fastest_and_the_costliest(hashed: dict[int, Outcome]) -> None:
     climbing = outcome("hierarchical")
     assert climbing.nth_s < hashed[50].nth_s
-    assert climbing.total_bytes > 1.3 * hashed[50].total_bytes
+    assert climbing.total_bytes > 1.2 * hashed[50].total_bytes
     skewed, skewed_climbing = outcome("hash", one_bucket=True), outcome("hierarchical", one_bucket=True)
     assert skewed_climbing.nth_s < skewed.nth_s
     assert skewed_climbing.total_bytes > skewed.total_bytes
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_a_put_for_each_key_loses_and_repeats_nothing_on_saturated_links(seed: int) -> None:
+    """The thesis's links are full for seconds, and the routers take live nodes for dead."""
+    ring = JoinRing(NODES, seed, link_bits_per_s=1.5e6)
+    asked_of(ring, Asked("hash", routing="key"))
+    assert sum(node.overlay.statistics().router.get("suspected", 0) for node in ring.nodes) > 0

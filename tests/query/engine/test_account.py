@@ -21,3 +21,16 @@ def test_rows_that_no_node_took_make_an_answer_partial(dropped: dict[str, int], 
     report = Report(answered=2, dropped=dropped)
     account = settled("q", Coverage(received=2), report, (), 10, 0.1, "complete")
     assert (account.asked, account.answered, account.ended) == (2, 2, ended)
+
+
+@pytest.mark.parametrize(
+    ("sent", "holders", "ended"),
+    [(8, 3, "complete"), (9, 3, "complete"), (8, 2, "complete"), (9, 2, "partial")],
+)
+def test_rows_that_went_to_a_node_that_was_not_asked_make_an_answer_partial(
+    sent: int, holders: int, ended: str
+) -> None:
+    """Not those that nobody wanted any more, nor a node that got no rows."""
+    report = Report(answered=2, sent=sent, received=8, holders=holders)
+    account = settled("q", Coverage(received=2), report, (), 10, 0.1, "complete", owners=3)
+    assert (account.ended, bool(account.errors)) == (ended, ended == "partial")

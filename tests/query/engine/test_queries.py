@@ -98,6 +98,31 @@ def test_a_node_that_dies_is_reported_and_not_waited_for() -> None:
     assert {row[0] for row in sink.tuples()} <= {f"{n}" for n in range(80)}
 
 
+def test_rows_that_went_to_a_node_outside_the_ring_make_the_answer_partial() -> None:
+    """While two parts of a ring become one, lookups may name a member of the other part, which takes the rows and is
+    never asked."""
+    cluster = Cluster(4)
+    cluster.grow(after_s=10_000.0)
+    cluster.nodes[4].overlay.start()
+    stranger = cluster.hosts[4].address
+    cluster.load("fw", [from_pydict("fw", {"src": [f"{n}"], "dpt": [1]}) for n in range(80)])
+    here = [host.address for host in cluster.hosts]
+    cluster.nodes[0].proxy.owner_of = lambda key: here[key % 5]
+    answer = cluster.answer(plan(COUNT_BY_SOURCE))
+    account = answer.account
+    assert account is not None
+    assert account.asked == account.answered + account.empty == 4
+    assert len(answer.tuples()) < 80
+    assert account.ended == "partial"
+    assert any("took no part" in error for error in account.errors)
+    cluster.nodes[0].proxy.owner_of = lambda key: here[key % 4]
+    assert stranger not in here[:4]
+    answer = cluster.answer(plan(COUNT_BY_SOURCE, 2))
+    assert answer.account is not None
+    # The rows of the fifth of the tables are with the stranger, which is not asked.
+    assert (len(answer.tuples()), answer.account.ended) == (64, "complete")
+
+
 def test_cancel_reaches_every_node() -> None:
     cluster = Cluster(6)
     cluster.load("fw", [from_pydict("fw", {"src": ["a"], "dpt": [1]})] * 12)
@@ -207,6 +232,26 @@ def test_a_node_that_joins_during_a_query_does_not_split_a_group() -> None:
     sources = [row[0] for row in sink.tuples()]
     assert len(sources) == len(set(sources)) == 50
     assert all(count == 8 for _, count in sink.tuples())
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 0.2, 0.4])
+def test_a_node_that_joins_during_a_query_does_not_split_a_key_unsaid(ahead_s: float) -> None:
+    """Keys have their nodes from when the query began there; what the ring brings to others is in the account."""
+    cluster = Cluster(4)
+    cluster.load("fw", [from_pydict("fw", {"src": [f"{n % 50}"], "dpt": [1]}) for n in range(400)])
+    sink = Collector()
+    for _ in range(3):
+        cluster.grow()
+    cluster.world.run_for(ahead_s)
+    by_key = COUNT_BY_SOURCE.replace("keys[0] = $src }", "keys[0] = $src placement = key }")
+    cluster.ask(plan(by_key), sink=sink)
+    cluster.world.run_for(30.0)
+    account = sink.account
+    assert account is not None
+    sources = [row[0] for row in sink.tuples()]
+    assert len(sources) == len(set(sources)), "no key at two nodes"
+    whole = len(sources) == 50 and all(count == 8 for _, count in sink.tuples())
+    assert whole == (account.ended == "complete" and not account.dropped)
 
 
 BLOOM_JOIN = """

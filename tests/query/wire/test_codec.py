@@ -11,6 +11,7 @@ from query.wire import (
     MissingSchema,
     SchemaReceiver,
     WireError,
+    count_rows,
     decode,
     decode_many,
     encode,
@@ -61,7 +62,7 @@ def test_what_was_encoded_is_decoded(seed: int, rows: int, columns: int) -> None
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), columns=st.integers(1, 6), sizes=st.lists(st.integers(1, 40), max_size=30))
+@given(seed=st.integers(0, 2**32), columns=st.integers(1, 6), sizes=st.lists(st.integers(1, 70), max_size=30))
 def test_parts_are_encoded_as_they_would_be_alone(seed: int, columns: int, sizes: list[int]) -> None:
     batch = random_batch(seed, sum(sizes), columns)
     ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
@@ -76,8 +77,13 @@ def test_parts_are_encoded_as_they_would_be_alone(seed: int, columns: int, sizes
     assert sum(isinstance(each, WireError) for _, each in read) == len(garbage)
     rows = [each for _, each in read if isinstance(each, Batch)]
     assert sum(each.num_rows for each in rows) == batch.num_rows
+    # Small and large ones apart, each in their order.
+    large = [end - start > SMALL_ROWS_MAX for start, end in bounds]
+    in_order = sorted(range(len(bounds)), key=lambda number: large[number] != large[0])
     if rows:
-        assert same(concat(rows), batch)
+        assert same(concat(rows), concat([batch.slice(a, b - a) for a, b in (bounds[n] for n in in_order)]))
+    for message, (start, end) in zip(wanted, bounds, strict=True):
+        assert count_rows(message) == end - start
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
@@ -151,14 +157,20 @@ def test_columns_that_are_not_canonical_do_not_leave() -> None:
 
 
 def check_hostile(message: bytes, known: bytes) -> None:
-    """Any bytes: a valid batch, a missing schema, or WireError."""
+    """Any bytes: a valid batch, a missing schema, or WireError; and rows are counted as they are read."""
     peer = SchemaReceiver()
     decode(known, peer)
+    try:
+        counted: int | None = count_rows(message)
+        assert counted is not None and counted >= 0
+    except WireError:
+        counted = None
     try:
         out = decode(message, peer)
     except WireError:
         return
     if isinstance(out, Batch):
+        assert counted == out.num_rows
         out.data.validate(full=True)
         out.data.to_pydict() if not any(_unprintable(f.type) for f in out.schema) else None
 

@@ -7,8 +7,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from query.batch import Batch
-from query.wire import SchemaReceiver, WireError, decode
+from query.batch import Batch, from_pydict
+from query.wire import SchemaReceiver, WireError, count_rows, decode, encode
 from query.wire.codec import RAW, SMALL
 from query.wire.limits import DECODED_BYTES_MAX, DECODING_BYTES_MAX, ROWS_MAX, SCHEMA_BYTES_MAX
 from query.wire.schemas import describe, read_schema
@@ -197,3 +197,41 @@ def test_small_values_of_the_wrong_kind(kind: pa.DataType, values: list[Any]) ->
 def test_schemas_that_are_none(description: bytes) -> None:
     with pytest.raises(WireError):
         read_schema(description)
+
+
+def counted(message: bytes) -> int | None:
+    """What a node makes of an object's rows when it describes its tables: nothing but WireError may come out."""
+    try:
+        return count_rows(message)
+    except WireError:
+        return None
+
+
+@pytest.mark.parametrize("rows", [3, 100])
+def test_rows_of_a_message_cut_short_are_not_counted_wrongly(rows: int) -> None:
+    whole = encode(from_pydict("t", {"a": list(range(rows)), "s": ["x"] * rows}), inline_schema=True)
+    assert counted(whole) == rows
+    assert {counted(whole[:length]) for length in range(len(whole))} <= {None, rows}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"\xdd\xff\xff\xff\xff", id="four billion columns"),
+        pytest.param(b"\x91\xdd\xff\xff\xff\xff", id="four billion rows"),
+        pytest.param(b"\x91\xdc\x00\x21" + b"\xc0" * 33, id="more rows than a small batch has"),
+        pytest.param(b"\x91" * 200_000, id="deep"),
+        pytest.param(b"\x91\xc0", id="a column that is no list"),
+        pytest.param(b"\xff\xff\xff\xff" * 4, id="a header beyond the end"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+@pytest.mark.parametrize("form", [SMALL, RAW])
+def test_rows_that_cannot_be_are_not_counted(form: int, body: bytes) -> None:
+    assert counted(bytes((form,)) + bytes(8) + body) is None
+
+
+@pytest.mark.parametrize("rows", [-1, ROWS_MAX + 1, 1 << 63])
+def test_a_header_cannot_claim_any_number_of_rows(rows: int) -> None:
+    _, head = receiver(pa.int64())
+    assert counted(raw(head, rows, b"", [0, 0, 0])) is None

@@ -144,6 +144,24 @@ def test_a_skewed_clock_jumps_on_the_wall_only_and_runs_at_its_rate() -> None:
     assert a.runtime.now() == before + 15.0, "the clock belongs to the machine"
 
 
+@given(st.floats(0.0, 10_000.0), st.floats(0.0, 100.0), st.floats(0.999, 1.001))
+@settings(max_examples=200)
+def test_a_timer_never_fires_before_its_own_clock_says_so(
+    start_s: float, delay_s: float, rate: float
+) -> None:
+    """By not so much as a rounding error: whoever sets it again for the rest would do so for ever."""
+    world, (a, *_), _ = make()
+    world.run_until(start_s)
+    skew(a, offset_s=0.0, rate=rate)
+    world.run_until(start_s * 1.1)
+    due_s = a.runtime.now() + delay_s
+    fired: list[float] = []
+    a.runtime.call_later(delay_s, lambda _: fired.append(a.runtime.now()), None)
+    world.run_for(delay_s * 1.1 + 1e-6)
+    assert len(fired) == 1
+    assert due_s <= fired[0] <= due_s + 1e-9
+
+
 @given(st.integers(0, 2**32), st.floats(0.5, 2.0))
 @settings(max_examples=20)
 def test_now_never_goes_back(seed: int, rate: float) -> None:
@@ -170,6 +188,21 @@ def test_churn_ends_sessions_at_their_rate_and_replaces_each_with_a_fresh_host()
     churn.stop()
     world.run_until(1_000.0)
     assert sum(host.alive for host in world.hosts) == alive
+
+
+def test_two_churns_at_once_leave_as_many_hosts_as_there_were() -> None:
+    world, hosts, _ = make(100)
+    churns = [
+        Churn(world, lambda host: None, hosts=hosts, session_mean_s=60.0, replace_s_max=30.0)
+        for _ in range(2)
+    ]
+    world.run_until(60.0)
+    assert sum(host.alive for host in world.hosts) < 90, "places are empty for a while"
+    for churn in churns:
+        churn.stop(refill=True)
+    world.run_until(100.0)
+    assert sum(host.alive for host in world.hosts) == 100
+    assert sum(churn.ended for churn in churns) == sum(churn.replaced for churn in churns)
 
 
 def test_a_restart_has_other_random_numbers_and_labels_are_independent() -> None:
