@@ -94,7 +94,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What is to become of a load, by the tasks that count."""
+    """What is to become of a load, by the tasks that count, or the runs that do not (protocol.messages.Settle)."""
 
     load: str
     table: str

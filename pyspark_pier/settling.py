@@ -26,11 +26,13 @@ PAUSE_S = 0.5
 
 
 class Settling:
-    """One load and the nodes it was staged at. `rows` says how many rows which task left where, as "address task"."""
+    """One load and the nodes it was staged at. `rows` says how many rows which task left where, as "address task";
+    the names of the tasks begin with `run`."""
 
-    def __init__(self, options: WriteOptions, load: str, rows: Mapping[str, int]) -> None:
+    def __init__(self, options: WriteOptions, load: str, rows: Mapping[str, int], run: str) -> None:
         self._options = options
         self._load = load
+        self._run = run
         self._tasks: dict[str, list[str]] = {}
         self._rows: dict[str, int] = {}
         for place, count in rows.items():
@@ -92,8 +94,9 @@ class Settling:
             raise PierSparkError(f"load {self._load} is visible, but old rows remain: {'; '.join(left)}")
 
     def abort(self, addresses: Iterable[str]) -> None:
-        """Lets staged rows go; a node that does not answer lets them go when their lease ends."""
-        self._each({address: [] for address in addresses}, "abort", attempts=1)
+        """Lets staged rows go, also those that tasks are still sending; a node that does not answer lets them go when
+        their lease ends."""
+        self._each({address: [self._run] for address in addresses}, "abort", attempts=1)
 
     def _each(
         self, tasks: Mapping[str, list[str]], verdict: Verdict, attempts: int = ATTEMPTS

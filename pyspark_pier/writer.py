@@ -52,6 +52,9 @@ class Feeding:
 
     options: WriteOptions
     targets: Targets
+    #: How the names of this job's tasks begin: a job that fails gives up its own tasks, not those of another that
+    #: feeds the same load.
+    run: str
 
     def stage(self, batches: Iterator[pa.RecordBatch], load: str) -> Staged:
         """Feeds one task's rows to their nodes."""
@@ -59,7 +62,7 @@ class Feeding:
         number = 0 if context is None else context.partitionId()
         attempt = 0 if context is None else context.taskAttemptId()
         keep_lasting()
-        task = f"{number}.{attempt}.{secrets.token_hex(4)}"
+        task = f"{self.run}.{number}.{attempt}.{secrets.token_hex(4)}"
         stage = Stage(load, task, self.options.lease_s, self.options.copies)
         staged = Staged(load, task)
         with ExitStack() as opened:
@@ -121,7 +124,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def prepare(options: WriteOptions, schema: StructType) -> Feeding:
     """Before any task runs: the rows can be published, and there is a ring to take them."""
     check_writable(schema, options.keys)
-    return Feeding(options, targets_of(reach.doors(options.access)))
+    return Feeding(options, targets_of(reach.doors(options.access)), secrets.token_hex(6))
 
 
 def settle(
@@ -131,7 +134,7 @@ def settle(
     staged = [message for message in messages if isinstance(message, Staged)]
     for load in sorted({message.load for message in staged}):
         rows = {place: count for each in staged if each.load == load for place, count in each.rows.items()}
-        decide(Settling(feeding.options, load, rows))
+        decide(Settling(feeding.options, load, rows, feeding.run))
 
 
 class PierWriter(DataSourceArrowWriter):
@@ -151,10 +154,13 @@ class PierWriter(DataSourceArrowWriter):
         decide = Settling.commit_again if self._repeatable else Settling.commit
         settle(self._feeding, messages, decide)
         if self._overwrite:
-            Settling(self._feeding.options, self._load, {}).clear()
+            self._settling().clear()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        Settling(self._feeding.options, self._load, {}).abort(self._feeding.targets.clients)
+        self._settling().abort(self._feeding.targets.clients)
+
+    def _settling(self) -> Settling:
+        return Settling(self._feeding.options, self._load, {}, self._feeding.run)
 
 
 class PierStreamWriter(DataSourceStreamArrowWriter):

@@ -3,12 +3,13 @@
     feed(publication, control)     one task's rows come in; they count once the task has ended
     settle(check)                  are all of these tasks here?
     settle(commit)                 their rows are published, everybody else's rows of this load are let go
-    settle(abort)                  all rows of the load are let go
+    settle(abort)                  the load's rows are let go: all of them, or those of the runs that are named
     settle(withdraw, clear)        rows that a load published are taken back; those of all other loads
 
 A task that was tried twice staged its rows twice under two names; only the one that settling names counts. Objects are
 named by load, node and number, so what several nodes publish of one load never meets; a load that is committed again
-(a batch of a stream that is played again) replaces what this node published of it before.
+(a batch of a stream that is played again) replaces what this node published of it before. Whoever gives a run up may
+be faster than its last tasks: what they still send is refused, while another run of the same load goes on.
 
 Invariant: staged bytes of all loads together stay under the limit; what nobody settles within its lease is let go.
 """
@@ -43,6 +44,10 @@ LOADS_MAX = 1_024
 #: Rows of one key in one object, and the bytes beyond which an object is halved.
 OBJECT_ROWS = 1_024
 OBJECT_BYTES = 256 << 10
+#: Between the name of a run, which a job draws once, and the rest of a task's name.
+RUN_END = "."
+#: Runs that were given up and are remembered, so that their last tasks leave nothing behind.
+GIVEN_UP_MAX = 1_024
 #: Of the node's id, in the names of objects.
 NODE_MARK_CHARS = 12
 #: Objects published at a time; between, the node does other things.
@@ -52,13 +57,18 @@ CHUNK_OBJECTS = 512
 _Key: TypeAlias = tuple[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _TaskRows:
+    batches: list[Batch]
+    bytes: int
+
+
 @dataclass(slots=True)
 class _Load:
     publication: Publication
     stage: Stage
     #: Rows of tasks that have ended, by task.
-    tasks: dict[str, list[Batch]] = field(default_factory=dict)
-    bytes: int = 0
+    tasks: dict[str, _TaskRows] = field(default_factory=dict)
     timer: Timer | None = None
     committing: bool = False
 
@@ -86,6 +96,9 @@ class Staging:
         self._bytes_max = bytes_max
         #: By table and load: whoever may settle one table cannot touch another's loads.
         self._loads: dict[_Key, _Load] = {}
+        #: Tasks that still send.
+        self._sending: dict[StagedTask, None] = {}
+        self._given_up: OrderedDict[tuple[_Key, str], None] = OrderedDict()
         #: What a commit gave, for a client that lost its connection and asks again.
         self._settled: OrderedDict[tuple[_Key, tuple[str, ...]], PublicationResult] = OrderedDict()
         #: What this node published of each load, as long as it keeps it alive.
@@ -93,7 +106,12 @@ class Staging:
         self._committed = self._aborted = self._expired = self._refused = 0
 
     def feed(self, publication: Publication, stage: Stage, control: FeedControl) -> StagedTask:
-        return StagedTask(self, publication, stage, control)
+        task = StagedTask(self, publication, stage, control)
+        if (task.key, run_of(stage.task)) in self._given_up:
+            task.give_up()
+        else:
+            self._sending[task] = None
+        return task
 
     def statistics(self) -> StagingStatistics:
         return StagingStatistics(
@@ -110,21 +128,32 @@ class Staging:
         self.bytes += size_bytes
         return True
 
-    def let_go(self, size_bytes: int) -> None:
+    def let_go(self, task: StagedTask, size_bytes: int) -> None:
+        """A task that came to nothing."""
+        self._sending.pop(task, None)
         self.bytes -= size_bytes
 
-    def ended(self, publication: Publication, stage: Stage, batches: list[Batch], size_bytes: int) -> bool:
+    def ended(
+        self, task: StagedTask, publication: Publication, stage: Stage, batches: list[Batch], size_bytes: int
+    ) -> bool:
         """A task's rows are all here; whether its load takes them."""
-        load = self._loads.get((publication.table, stage.load))
+        load = self._loads.get(task.key)
         if load is None:
             if len(self._loads) >= LOADS_MAX:
                 self._refused += 1
                 return False
-            load = self._loads[publication.table, stage.load] = _Load(publication, stage)
-        load.tasks[stage.task] = batches
-        load.bytes += size_bytes
+            load = self._loads[task.key] = _Load(publication, stage)
+        self._sending.pop(task, None)
+        self._drop(load, [stage.task])
+        load.tasks[stage.task] = _TaskRows(batches, size_bytes)
         self._extend(load)
         return True
+
+    def _drop(self, load: _Load, tasks: Iterable[str]) -> None:
+        for name in tasks:
+            rows = load.tasks.pop(name, None)
+            if rows is not None:
+                self.bytes -= rows.bytes
 
     def _extend(self, load: _Load) -> None:
         if load.timer is not None:
@@ -137,8 +166,8 @@ class Staging:
             self._forget(load)
 
     def _forget(self, load: _Load) -> None:
-        if self._loads.pop((load.publication.table, load.stage.load), None) is not None:
-            self.bytes -= load.bytes
+        self._loads.pop((load.publication.table, load.stage.load), None)
+        self._drop(load, list(load.tasks))
         if load.timer is not None:
             load.timer.cancel()
 
@@ -152,16 +181,30 @@ class Staging:
             tasks = load.tasks if load is not None else {}
             if load is not None:
                 self._extend(load)
-            rows = sum(batch.num_rows for name in settlement.tasks for batch in tasks.get(name, ()))
-            missing = sum(name not in tasks for name in settlement.tasks)
+            here = [tasks[name] for name in settlement.tasks if name in tasks]
+            rows = sum(batch.num_rows for each in here for batch in each.batches)
+            missing = len(settlement.tasks) - len(here)
             done(PublicationResult(rows, 0, 0, {"tasks missing": missing} if missing else {}))
         elif settlement.verdict == "abort":
-            if load is not None and not load.committing:
-                self._aborted += 1
-                self._forget(load)
+            self._abort(settlement, load)
             done(PublicationResult(0, 0))
         else:
             done(PublicationResult(0, self._withdraw(settlement)))
+
+    def _abort(self, settlement: Settlement, load: _Load | None) -> None:
+        key, runs = (settlement.table, settlement.load), settlement.tasks
+        for run in runs:
+            self._given_up[key, run] = None
+            if len(self._given_up) > GIVEN_UP_MAX:
+                self._given_up.popitem(last=False)
+        for task in [each for each in self._sending if each.key == key and _of_runs(each.name, runs)]:
+            task.give_up()
+        if load is None or load.committing:
+            return
+        self._drop(load, [name for name in load.tasks if _of_runs(name, runs)])
+        if not load.tasks:
+            self._aborted += 1
+            self._forget(load)
 
     def _withdraw(self, settlement: Settlement) -> int:
         """Takes published objects back: those of the load, or all others of its table."""
@@ -189,7 +232,7 @@ class Staging:
             done(Failure("refused", f"load {settlement.load} cannot be committed: {what}"))
             return
         load.committing = True
-        batches = [batch for name in settlement.tasks for batch in load.tasks[name]]
+        batches = [batch for name in settlement.tasks for batch in load.tasks[name].batches]
 
         def ended(result: PublicationResult | Failure, names: list[Name]) -> None:
             self._forget(load)
@@ -221,6 +264,14 @@ class StagedTask:
         self._bytes = self._rows = 0
         self._over = False
 
+    @property
+    def key(self) -> _Key:
+        return self._publication.table, self._stage.load
+
+    @property
+    def name(self) -> str:
+        return self._stage.task
+
     def batch(self, batch: pa.RecordBatch, size_bytes: int) -> None:
         if self._over:
             return
@@ -246,21 +297,25 @@ class StagedTask:
         if self._over:
             return
         self._over = True
-        if self._staging.ended(self._publication, self._stage, self._batches, self._bytes):
+        if self._staging.ended(self, self._publication, self._stage, self._batches, self._bytes):
             self._control.finish(PublicationResult(self._rows, 0))
         else:
-            self._staging.let_go(self._bytes)
+            self._staging.let_go(self, self._bytes)
             self._control.fail(Failure("limit", f"{LOADS_MAX} loads wait at this node (LOADS_MAX)"))
 
     def cancel(self, reason: str) -> None:
         """A task that was given up: its rows go."""
         if not self._over:
             self._over = True
-            self._staging.let_go(self._bytes)
+            self._staging.let_go(self, self._bytes)
+
+    def give_up(self) -> None:
+        """Its run was given up by whoever settles the load."""
+        self._fail(Failure("refused", f"load {self._stage.load} was given up"))
 
     def _fail(self, failure: Failure) -> None:
         self._over = True
-        self._staging.let_go(self._bytes)
+        self._staging.let_go(self, self._bytes)
         self._control.fail(failure)
 
 
@@ -332,6 +387,14 @@ class _Commit:
             self._runtime.call_later(0.0, lambda _: self._next(made, start + CHUNK_OBJECTS), None)
 
         self._publisher.publish([put for put, _ in chunk], stored)
+
+
+def run_of(task: str) -> str:
+    return task.partition(RUN_END)[0]
+
+
+def _of_runs(task: str, runs: tuple[str, ...]) -> bool:
+    return not runs or run_of(task) in runs
 
 
 def load_mark(load: str) -> str:

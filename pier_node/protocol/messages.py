@@ -281,7 +281,9 @@ class Describe(Message, frozen=True, tag=30):
 
 
 class Settle(Message, frozen=True, tag=31):
-    """Decides about a load at this node; `tasks` are those that count. Answered by Published."""
+    """Decides about a load at this node; `tasks` are those that count. To give a load up, they are instead the runs
+    that are given up, each the part of its tasks' names before the first dot; none, all that is here. Answered by
+    Published."""
 
     request: RequestId
     load: Name

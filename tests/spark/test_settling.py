@@ -24,7 +24,7 @@ ROWS = pa.record_batch({"k": [f"k{n}" for n in range(200)], "n": list(range(200)
 
 def staged(ring: Ring, table: str, load: str) -> tuple[Feeding, Staged]:
     options = write_options({"nodes": ring.nodes, "table": table, "key": "k"})
-    feeding = Feeding(options, targets_of(reach.doors(options.access)))
+    feeding = Feeding(options, targets_of(reach.doors(options.access)), "run")
     return feeding, feeding.stage(iter([ROWS]), load)
 
 
@@ -39,7 +39,7 @@ def test_a_node_that_dies_before_the_word_leaves_nothing_visible(ring: Ring) -> 
     os.kill(victim.pid, signal.SIGKILL)
     try:
         with pytest.raises(PierSparkError, match="nothing of it was made visible"):
-            Settling(feeding.options, "L", message.rows).commit()
+            Settling(feeding.options, "L", message.rows, feeding.run).commit()
         assert count(ring, "unsettled") == 0
     finally:
         ring.start()
@@ -48,7 +48,7 @@ def test_a_node_that_dies_before_the_word_leaves_nothing_visible(ring: Ring) -> 
 def test_a_node_that_dies_while_the_word_goes_round_is_told_of(ring: Ring) -> None:
     """Its part cannot be published, so the parts of the others are taken back."""
     feeding, message = staged(ring, "halfway", "H")
-    settling = Settling(feeding.options, "H", message.rows)
+    settling = Settling(feeding.options, "H", message.rows, feeding.run)
     victim = next(
         state
         for state in ring.directory.running()
@@ -75,12 +75,12 @@ def test_a_node_that_dies_while_the_word_goes_round_is_told_of(ring: Ring) -> No
 def test_a_load_goes_through_the_nodes_that_are_left(ring: Ring) -> None:
     """A dead node among the targets is stood in for by the next."""
     options = write_options({"nodes": ring.nodes, "table": "stood_in", "key": "k"})
-    feeding = Feeding(options, targets_of(reach.doors(options.access)))
+    feeding = Feeding(options, targets_of(reach.doors(options.access)), "run")
     victim = ring.directory.running()[-1]
     os.kill(victim.pid, signal.SIGKILL)
     try:
         message = feeding.stage(iter([ROWS]), "S")
-        Settling(options, "S", message.rows).commit()
+        Settling(options, "S", message.rows, feeding.run).commit()
         assert all(victim.client_address not in place for place in message.rows)
         assert count(ring, "stood_in") == 200
     finally:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from overlay.dht.publisher import Publisher
+from pier_node.engine import staging as staging_module
 from pier_node.engine.staging import OBJECT_ROWS, Staging, load_mark, objects_of
 from pier_node.protocol.messages import Slice, Stage
 from pier_node.service import Failure, Publication, PublicationResult, QueryRequest, Settlement
@@ -85,6 +86,43 @@ def test_an_aborted_load_leaves_nothing_and_a_withdrawn_one_is_taken_back(node: 
     settle(node, "commit", "0")
     assert settle(node, "withdraw").objects == 3
     assert seen(node) == []
+
+
+def test_a_run_that_is_given_up_leaves_nothing_behind_however_late_its_tasks_are(node: Node) -> None:
+    """A job fails while others of its tasks still send, and a second job feeds the same load."""
+    publication = Publication("t", ("src",), 600.0, stage=Stage("L", "first.1", 60.0))
+    stage(node, "first.0", ROWS)
+    stage(node, "second.0", ROWS)
+    sending, refused = Control(), Control()
+    open_task = node.service.publish(publication, sending)
+    open_task.batch(pa.record_batch(ROWS), 1_000)
+    settle(node, "abort", "first")
+    assert isinstance(sending.result, Failure) and "given up" in sending.result.message
+    open_task.batch(pa.record_batch(ROWS), 1_000)
+    open_task.end()
+    late = node.service.publish(publication, refused)
+    late.batch(pa.record_batch(ROWS), 1_000)
+    late.end()
+    assert isinstance(refused.result, Failure)
+    assert node.service.staging.bytes == 1_000, "the second job's rows, and no others"
+    assert settle(node, "commit", "second.0").rows == 100
+    assert node.service.staging.bytes == 0 and seen(node) == ALL
+
+
+def test_runs_that_were_given_up_are_forgotten_in_time(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging_module, "GIVEN_UP_MAX", 1)
+    for run in ("first", "second"):
+        settle(node, "abort", run)
+    assert isinstance(stage(node, "second.0", ROWS).result, Failure)
+    assert stage(node, "first.0", ROWS).result == PublicationResult(100, 0)
+
+
+def test_a_task_that_is_staged_twice_counts_once(node: Node) -> None:
+    for _ in range(2):
+        stage(node, "0", ROWS)
+    assert node.service.staging.bytes == 1_000
+    assert settle(node, "commit", "0").rows == 100
+    assert node.service.staging.bytes == 0
 
 
 def test_clearing_takes_back_all_other_loads_of_the_table(node: Node) -> None:
