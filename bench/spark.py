@@ -29,6 +29,8 @@ from pyspark_pier.session import pier_session
 NODES = 8
 ROWS = 500_000
 ROUNDS = 5
+#: Rounds before anything is timed: Java goes on compiling for about twenty seconds of work.
+WARM_UPS = 3
 START_US = 1_741_000_000_000_000
 FED_PARQUET_TARGET, FED_JDBC_TARGET, COLLECTED_JDBC_TARGET = 0.3, 2.0, 1.0
 #: Derby's own choice for texts are CLOBs, which are slower: it gets what a table of this kind would have.
@@ -94,16 +96,14 @@ def measure(args: argparse.Namespace, nodes: str, folder: Path) -> dict[str, lis
         rows = spark.read.parquet(make_rows(folder, args.rows)).repartition(2).cache()
         assert rows.count() == args.rows
         acts = contenders(spark, rows, nodes, folder)
-        for act in acts.values():
-            act(0)
         times: dict[str, list[float]] = {name: [] for name in acts}
-        for number in range(1, args.rounds + 1):
+        for number in range(WARM_UPS + args.rounds):
             for name, act in acts.items():
                 times[name].append(timed(lambda act=act, number=number: act(number)))
                 print(f"round {number}: {name} {args.rows / times[name][-1]:,.0f} rows/s", file=sys.stderr)
-        fed = spark.read.format("pier").options(nodes=nodes, dbtable=f"fed{args.rounds}").load().count()
+        fed = spark.read.format("pier").options(nodes=nodes, dbtable=f"fed{number}").load().count()
         assert fed == args.rows, f"{fed} of {args.rows} rows came back"
-        return times
+        return {name: seconds[WARM_UPS:] for name, seconds in times.items()}
     finally:
         spark.stop()
 

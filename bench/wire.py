@@ -19,7 +19,7 @@ import msgpack
 import pyarrow as pa
 
 from query.batch import Batch, from_rows
-from query.wire import SchemaReceiver, decode, encode
+from query.wire import SchemaReceiver, decode, decode_many, encode, encode_parts
 
 SIZES = (1, 10, 100, 1_000, 10_000)
 ROUNDS = 15
@@ -118,6 +118,33 @@ def figure(name: str, ours: float, peer: float, peer_name: str, share: float, ta
     )
 
 
+#: What a scan of a loaded table reads: so many objects, of so many rows each.
+OBJECTS, OBJECT_ROWS = 2_000, 4
+OBJECTS_TARGET = 0.5
+
+
+def objects() -> None:
+    """Many small objects as a bulk load makes them, read together, against msgpack that is read into columns."""
+    batch = make(OBJECTS * OBJECT_ROWS)
+    bounds = [(at, at + OBJECT_ROWS) for at in range(0, batch.num_rows, OBJECT_ROWS)]
+    peer = SchemaReceiver()
+    alone = [encode(batch.slice(start, end - start), inline_schema=True) for start, end in bounds]
+    loaded, msgpacked = (
+        Way("loaded", lambda: encode_parts(batch, bounds), lambda m: list(decode_many(m, peer))),
+        Way("msgpack", lambda: alone, lambda m: list(decode_many(m, peer))),
+    )
+    for _ in range(ROUNDS):
+        for way in (loaded, msgpacked):
+            way.round(2)
+    bytes_each = [sum(map(len, way.message)) / OBJECTS for way in (loaded, msgpacked)]
+    print(
+        f"{OBJECTS} objects of {OBJECT_ROWS} rows: {bytes_each[0]:.0f} bytes each, as msgpack {bytes_each[1]:.0f}"
+    )
+    times = median(loaded.decode_us), median(msgpacked.decode_us)
+    share = median(o / p for o, p in zip(loaded.decode_us, msgpacked.decode_us, strict=True))
+    figure("wire_us_2000_objects_read", *times, "msgpack columns", share, OBJECTS_TARGET)
+
+
 def main() -> None:
     measured: dict[int, dict[str, Way]] = {}
     print(f"{'rows':>6}  {'':<15}{'bytes':>9}{'encode us':>11}{'decode us':>11}")
@@ -139,6 +166,7 @@ def main() -> None:
         times = median(thousand["ours"].total_us()), median(thousand[peer].total_us())
         name = "wire_us_1000_rows" + ("_uncompressed_peer" if peer == "Arrow IPC" else "")
         figure(name, *times, peer, ratio(thousand["ours"], thousand[peer]), 2.0)
+    objects()
 
 
 if __name__ == "__main__":

@@ -340,8 +340,10 @@ class Session:
         self.finish(request, failure_message(request, failure))
 
     def flush(self) -> None:
-        data = self.machine.take_output()
-        if data and not self._stream.write(data) and self._writable and not self.machine.closed:
+        keeps_up = True
+        for piece in self.machine.take_output():
+            keeps_up = self._stream.write(piece)
+        if not keeps_up and self._writable and not self.machine.closed:
             self._writable = False
             self._stream.pause_reading()
             self.machine.set_writable(False)
@@ -374,7 +376,8 @@ class Session:
         self.counters.stale_messages += self.machine.stale_messages
         self.counters.requests_refused += self.machine.refused_requests
         self.counters.protocol_errors += self.machine.broken
-        self._stream.write(self.machine.take_output())
+        for piece in self.machine.take_output():
+            self._stream.write(piece)
         self._stream.close()
         if self._timer is not None:
             self._timer.cancel()

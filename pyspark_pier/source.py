@@ -15,6 +15,7 @@ from pyspark_pier.options import read_options, write_options
 from pyspark_pier.reader import PierReader, describe, sampled_columns
 from pyspark_pier.spark_types import spark_schema
 from pyspark_pier.stream_reader import PierStreamReader
+from pyspark_pier.worker_memory import keep_lasting
 from pyspark_pier.writer import PierStreamWriter, PierWriter
 
 
@@ -26,14 +27,17 @@ class PierDataSource(DataSource):
         return "pier"
 
     def schema(self) -> StructType:
+        keep_lasting()
         options = read_options(self.options)
         columns = describe(options).columns
         return spark_schema(sampled_columns(options) if columns is None else columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        keep_lasting()
         return PierReader(read_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        keep_lasting()
         return PierWriter(write_options(self.options), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

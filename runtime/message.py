@@ -42,7 +42,7 @@ class Codec:
         self._decoder = msgspec.msgpack.Decoder(union)
         self.encode = self._encoder.encode
 
-    def decode(self, data: bytes) -> Message:
+    def decode(self, data: bytes | memoryview) -> Message:
         try:
             message: Message = self._decoder.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

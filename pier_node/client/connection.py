@@ -330,14 +330,15 @@ class Connection:
     async def _write(self) -> None:
         try:
             while True:
-                data = self.machine.take_output()
-                if data:
-                    await self._stream.send_all(data)
-                elif self._gone is not None:
+                pieces = self.machine.take_output()
+                for piece in pieces:
+                    await self._stream.send_all(piece)
+                if pieces:
+                    continue
+                if self._gone is not None:
                     return
-                else:
-                    await self._wake.wait()
-                    self._wake = trio.Event()
+                await self._wake.wait()
+                self._wake = trio.Event()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._deliver(self.machine.lost(f"the connection broke: {_reason(error)}"))
         finally:

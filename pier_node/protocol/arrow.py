@@ -31,7 +31,7 @@ _CONTINUATION = 0xFFFFFFFF
 _MESSAGE_HEADER, _BATCH_COMPRESSION = 2, 3
 
 
-def pieces(batch: pa.RecordBatch) -> Iterator[bytes]:
+def pieces(batch: pa.RecordBatch) -> Iterator[memoryview]:
     """A batch as IPC messages of about PIECE_BYTES each; an empty batch is one piece."""
     rows = batch.num_rows
     per_row = max(1, batch.nbytes // max(1, rows))
@@ -44,9 +44,9 @@ def pieces(batch: pa.RecordBatch) -> Iterator[bytes]:
             return
 
 
-def _piece(batch: pa.RecordBatch) -> Iterator[bytes]:
+def _piece(batch: pa.RecordBatch) -> Iterator[memoryview]:
     """One message; halved as often as needed where rows differ much in size."""
-    data = batch.serialize().to_pybytes()
+    data = memoryview(batch.serialize())
     if len(data) <= FRAME_BYTES_MAX - _ENVELOPE_BYTES:
         yield data
         return
@@ -72,7 +72,7 @@ def read_schema(data: bytes) -> pa.Schema:
     return schema
 
 
-def read_piece(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+def read_piece(data: memoryview, schema: pa.Schema) -> pa.RecordBatch:
     if _is_compressed(data):
         raise RemoteProtocolError("a compressed batch: this protocol carries plain ones")
     try:
@@ -86,7 +86,7 @@ def read_piece(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     return batch
 
 
-def _is_compressed(data: bytes) -> bool:
+def _is_compressed(data: memoryview) -> bool:
     """Whether an IPC message holds a record batch whose body is compressed; no if it is no batch at all."""
     try:
         (marker,) = _U32.unpack_from(data, 0)
@@ -101,7 +101,7 @@ def _is_compressed(data: bytes) -> bool:
         return False
 
 
-def _field(data: bytes, table: int, number: int) -> int | None:
+def _field(data: memoryview, table: int, number: int) -> int | None:
     """Where a flatbuffer table keeps one of its fields, if it has it."""
     (back,) = _I32.unpack_from(data, table)
     vtable = table - back

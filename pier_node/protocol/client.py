@@ -18,7 +18,7 @@ import pyarrow as pa
 from pier_node.protocol import messages as m
 from pier_node.protocol.errors import LocalProtocolError, RemoteProtocolError
 from pier_node.protocol.flow import InFlow, OutFlow
-from pier_node.protocol.frames import FRAME_BYTES_MAX, FrameReader, frame
+from pier_node.protocol.frames import FRAME_BYTES_MAX, FrameReader, frame_pieces
 from pier_node.protocol.liveness import Liveness, LivenessLimits, Pulse
 from pier_node.protocol.server import BecameReady, Gone, State
 from runtime.message import CodecError, Message
@@ -95,10 +95,10 @@ class ClientMachine:
     def closed(self) -> bool:
         return self.state is State.CLOSED
 
-    def take_output(self) -> bytes:
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
+    def take_output(self) -> list[bytes]:
+        """What is to be sent, piece by piece."""
+        pieces, self._out = self._out, []
+        return pieces
 
     # ---- what the client says ------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class ClientMachine:
 
     def _send(self, message: Message) -> None:
         if self.state is not State.CLOSED:
-            self._out.append(frame(m.TO_NODE_CODEC.encode(message)))
+            self._out += frame_pieces(m.TO_NODE_CODEC.encode(message))
 
     def _send_all(self, outgoing: Iterator[Message]) -> None:
         for message in outgoing:

@@ -167,7 +167,7 @@ class Rows(Message, frozen=True, tag=3):
 
     request: RequestId
     schema: Count
-    data: bytes
+    data: memoryview
     epoch: Count | None = None
 
 

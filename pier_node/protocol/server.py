@@ -27,7 +27,7 @@ import pyarrow as pa
 from pier_node.protocol import messages as m
 from pier_node.protocol.errors import LocalProtocolError, RemoteProtocolError
 from pier_node.protocol.flow import InFlow, OutFlow
-from pier_node.protocol.frames import FRAME_BYTES_MAX, FrameReader, frame
+from pier_node.protocol.frames import FRAME_BYTES_MAX, FrameReader, frame_pieces
 from pier_node.protocol.liveness import Liveness, LivenessLimits, Pulse
 from runtime.message import CodecError, Message
 
@@ -155,10 +155,10 @@ class ServerMachine:
     def closed(self) -> bool:
         return self.state is State.CLOSED
 
-    def take_output(self) -> bytes:
-        data = b"".join(self._out)
-        self._out.clear()
-        return data
+    def take_output(self) -> list[bytes]:
+        """What is to be sent, piece by piece."""
+        pieces, self._out = self._out, []
+        return pieces
 
     @property
     def requests(self) -> list[int]:
@@ -373,7 +373,7 @@ class ServerMachine:
 
     def _send(self, message: Message) -> None:
         if self.state is not State.CLOSED:
-            self._out.append(frame(m.TO_CLIENT_CODEC.encode(message)))
+            self._out += frame_pieces(m.TO_CLIENT_CODEC.encode(message))
 
     def _send_all(self, outgoing: Iterator[Message]) -> None:
         for message in outgoing:

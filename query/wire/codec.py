@@ -1,7 +1,8 @@
 """Batches to bytes and back: what exchange operators put in a message (DESIGN D6).
 
 One byte says the form, eight name the schema, then the schema itself where the peer may not know it,
-then the columns: msgpack for a few rows, narrowed and compressed Arrow buffers for many.
+then the columns: msgpack for a few rows, narrowed and compressed Arrow buffers for many, and a form of their own for
+the small objects of bulk loads, which are read by the thousand.
 Decoding raises WireError for any bytes that are no batch, and nothing else.
 """
 
@@ -14,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from query.batch import Batch
-from query.wire import raw, rawread, small
+from query.wire import plain, raw, rawread, small
 from query.wire.limits import BATCH_BYTES_MAX, ROWS_MAX, SCHEMA_BYTES_MAX, BatchTooLarge, WireError
 from query.wire.schemas import ID_BYTES, MissingSchema, SchemaReceiver, WireSchema, describe
 
-SMALL, RAW, INLINE = 0x10, 0x20, 0x01
+SMALL, RAW, PLAIN, INLINE = 0x10, 0x20, 0x40, 0x01
 _LENGTH_BYTES = 3
 
 
@@ -47,7 +48,8 @@ _PARTS_ROWS = 16_384
 
 
 def encode_parts(batch: Batch, bounds: Sequence[tuple[int, int]]) -> list[bytes]:
-    """What `encode` with its schema makes of each part of a batch, several times as fast for many small ones."""
+    """Each part of a batch with its schema, for many parts: as `encode` would, but small ones in the form of
+    `plain.py` where their columns allow it."""
     schema = describe(batch)
     length = len(schema.description).to_bytes(_LENGTH_BYTES, "big")
     head = schema.id + length + schema.description
@@ -56,16 +58,21 @@ def encode_parts(batch: Batch, bounds: Sequence[tuple[int, int]]) -> list[bytes]
     few = [number for number, rows in enumerate(sizes) if 0 < rows <= small_rows_max]
     many = [number for number, rows in enumerate(sizes) if not 0 < rows <= small_rows_max]
     encoded = [b""] * len(bounds)
+    form = PLAIN if plain.is_plain(schema.schema) else SMALL
     for numbers in _chunks(few, sizes):
-        # Side by side, so that columns become values once for all of them.
+        # Side by side, so that columns are looked into once for all of them.
         lengths = [sizes[number] for number in numbers]
         ends = np.cumsum(lengths)
         starts = ends - lengths
         moved = np.array([bounds[number][0] for number in numbers]) - starts
         together = batch.data.take(pa.array(np.arange(ends[-1]) + np.repeat(moved, lengths)))
-        bodies = small.pack_parts(together, list(zip(starts.tolist(), ends.tolist(), strict=True)))
+        bodies = (
+            plain.pack_parts(together, lengths)
+            if form == PLAIN
+            else small.pack_parts(together, list(zip(starts.tolist(), ends.tolist(), strict=True)))
+        )
         for number, body in zip(numbers, bodies, strict=True):
-            encoded[number] = bytes((SMALL | INLINE,)) + head + body
+            encoded[number] = bytes((form | INLINE,)) + head + body
     for number, body in zip(many, raw.pack_parts(batch.data, [bounds[n] for n in many]), strict=True):
         encoded[number] = bytes((RAW | INLINE,)) + head + body
     return encoded
@@ -104,10 +111,11 @@ def _schema(message: bytes, at: int, schemas: SchemaReceiver) -> WireSchema | No
 
 def _read(messages: list[bytes], at: int, schema: WireSchema) -> Batch:
     """The rows of messages that are alike up to their columns."""
-    if messages[0][0] & SMALL:
-        data = small.unpack_many([message[at:] for message in messages], schema.schema)
-    else:
+    if messages[0][0] & RAW:
         data = rawread.unpack_many([memoryview(message)[at:] for message in messages], schema.schema)
+    else:
+        unpack_many = small.unpack_many if messages[0][0] & SMALL else plain.unpack_many
+        data = unpack_many([message[at:] for message in messages], schema.schema)
     return Batch(schema.table, data, schema.number)
 
 
@@ -116,6 +124,8 @@ def count_rows(message: bytes) -> int:
     at = _body_at(message)
     if message[0] & SMALL:
         return small.count_rows(message[at:])
+    if message[0] & PLAIN:
+        return plain.count_rows(message[at:])
     return rawread.header_of(memoryview(message)[at:]).rows
 
 
@@ -123,7 +133,7 @@ def _body_at(message: bytes) -> int:
     """Where the columns begin. Raises WireError."""
     form = message[0] if message else 0
     at = 1 + ID_BYTES
-    if form & ~INLINE not in (SMALL, RAW) or len(message) < at:
+    if form & ~INLINE not in (SMALL, RAW, PLAIN) or len(message) < at:
         raise WireError("no batch")
     if form & INLINE:
         start = at + _LENGTH_BYTES
@@ -146,17 +156,20 @@ def decode_many(
     """As `decode`, for many: batches of one schema and form come as one, with their number, up to TOGETHER_BYTES. What
     is no batch comes as its error, alone."""
     runs: dict[bytes, _Run] = {}
+    head: bytes | None = None
     for message in messages:
         try:
-            at = _body_at(message)
-            size = _size(message, at)
+            # Most follow one of their kind.
+            if head is None or not message.startswith(head):
+                head = message[: _body_at(message)]
+            size = _size(message, len(head))
         except WireError as error:
+            head = None
             yield 1, error
             continue
-        head = message[:at]
         run = runs.get(head)
         if run is None:
-            run = runs[head] = _Run(at)
+            run = runs[head] = _Run(len(head))
         run.messages.append(message)
         run.bytes += size
         if run.bytes >= TOGETHER_BYTES:
@@ -176,7 +189,7 @@ class _Run:
 
 def _size(message: bytes, at: int) -> int:
     """About the bytes that a message's columns take in memory: equal values take none on the wire."""
-    if message[0] & SMALL:
+    if not message[0] & RAW:
         return len(message) - at
     header = rawread.header_of(memoryview(message)[at:])
     return max(header.size, header.rows * len(header.notes) * _NOTE_BYTES)

@@ -90,15 +90,16 @@ class _Body:
         if self._at != len(self._content) or self._note_at != len(self._notes):
             raise WireError("bytes left over")
 
-    def note(self) -> int:
+    def notes(self, count: int) -> list[int]:
         at = self._note_at
-        if at >= len(self._notes):
+        self._note_at = at + count
+        taken = self._notes[at : at + count]
+        if len(taken) != count:
             raise WireError("malformed notes")
-        self._note_at = at + 1
-        return self._notes[at]
+        return taken
 
     def flag(self) -> bool:
-        note = self.note()
+        (note,) = self.notes(1)
         if note not in (0, 1):
             raise WireError("malformed notes")
         return note == 1
@@ -220,7 +221,7 @@ class _Reader:
 
 def _read_integers(body: _Body, into: npt.NDArray[Any]) -> None:
     """One body's values of an integer-like column."""
-    base, width = body.note(), body.note()
+    base, width = body.notes(2)
     low, high = _LIMITS[into.dtype]
     if not low <= base <= high:
         raise WireError("value out of range")

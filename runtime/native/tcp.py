@@ -16,6 +16,8 @@ LOW_WATER_BYTES = 256 * 1024
 #: A writer that does not stop is cut off.
 BUFFER_BYTES_MAX = 64 * 1024 * 1024
 RECEIVE_BYTES = 256 * 1024
+#: Pieces are sent together up to this size.
+SEND_BYTES = 64 * 1024
 #: How long unsent bytes may take to leave after `close`.
 LINGER_S = 5.0
 
@@ -121,13 +123,21 @@ class TcpStream:
             if not self._closing:
                 self._guard(self._handler.received, bytes(data))
 
+    def _next_piece(self) -> bytes:
+        """What goes out in one call: large pieces as they are, small ones together."""
+        pieces = [self._out.popleft()]
+        size = len(pieces[0])
+        while self._out and size + len(self._out[0]) <= SEND_BYTES:
+            size += len(self._out[0])
+            pieces.append(self._out.popleft())
+        return b"".join(pieces)
+
     async def _write_all(self) -> None:
         while True:
             await self._work.wait()
             self._work = trio.Event()
             while self._out:
-                data = b"".join(self._out)
-                self._out.clear()
+                data = self._next_piece()
                 await self._attempt(lambda data=data: self._stream.send_all(data))  # type: ignore[misc]
                 self._out_bytes -= len(data)
                 if self._stopped_writer and self._out_bytes < LOW_WATER_BYTES:

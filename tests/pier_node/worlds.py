@@ -232,7 +232,7 @@ class Caller:
 
     def send(self) -> None:
         """Sends without reading."""
-        data = self.machine.take_output()
+        data = b"".join(self.machine.take_output())
         if data and not self.stream.over:
             self.stream.handler.received(data)
 

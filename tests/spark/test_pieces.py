@@ -83,11 +83,12 @@ def test_a_task_reads_from_some_nodes_unless_it_is_told_otherwise() -> None:
     assert [suitable_parts(count) for count in (1, 2, 3, 8, 32, 1_000)] == [1, 1, 2, 4, 16, 16]
 
 
-def test_what_lives_in_a_worker_is_set_aside_once() -> None:
+def test_what_lives_in_a_worker_is_set_aside_in_its_first_tasks() -> None:
     """In a process of its own: the collector is the whole process's."""
     code = (
-        "import gc; from pyspark_pier.worker_memory import keep_lasting\n"
-        "keep_lasting(); kept = gc.get_freeze_count(); assert kept > 10_000, kept\n"
+        "import gc; from pyspark_pier.worker_memory import TASKS, keep_lasting\n"
+        "for task in range(TASKS): keep_lasting()\n"
+        "kept = gc.get_freeze_count(); assert kept > 10_000, kept\n"
         "held = [[n] for n in range(1_000)]; keep_lasting(); assert gc.get_freeze_count() <= kept\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

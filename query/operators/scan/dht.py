@@ -107,7 +107,7 @@ class ScanDht(Source):
         self.deliver_end(tag)
 
     def take_objects(self, objects: list[GotObject], tag: int) -> None:
-        """Objects that a scan found here: many small ones of one schema are one batch."""
+        """Objects that a scan or gets found: many small ones of one schema are one batch."""
         for count, batch in decode_many((got.value for got in objects), self._schemas):
             if isinstance(batch, Batch):
                 self.give(batch, tag, count)
@@ -159,6 +159,5 @@ class ScanDht(Source):
         for answer in answers:
             if answer.code is not Code.OK:
                 self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
-            for found in answer.objects:
-                self.take(found.value, tag)
+        self.take_objects([found for answer in answers for found in answer.objects], tag)
         self._answered(tag)

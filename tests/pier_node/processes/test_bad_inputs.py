@@ -118,10 +118,10 @@ async def a_reader_that_stops_and_vanishes(directory: ClusterDir, other: Connect
     machine = ClientMachine(trio.current_time(), "", "stops reading")
     stream = await trio.open_tcp_stream(*address)
     async with stream:
-        await stream.send_all(machine.take_output())
+        await stream.send_all(b"".join(machine.take_output()))
         machine.receive(await stream.receive_some(65_536), trio.current_time())
         machine.ask(ALL, "ufl", 64 << 20)
-        await stream.send_all(machine.take_output())
+        await stream.send_all(b"".join(machine.take_output()))
         with trio.fail_after(PATIENCE_S):
             while not await other.queries():
                 await trio.sleep(0.05)

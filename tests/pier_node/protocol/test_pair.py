@@ -206,7 +206,7 @@ def test_silence_is_asked_about_and_then_ends() -> None:
 
 def test_a_hello_must_come_in_time_even_if_bytes_trickle() -> None:
     wire = Wire()
-    hello = wire.client.take_output()
+    hello = b"".join(wire.client.take_output())
     for second in range(10):
         assert wire.node.receive(hello[second : second + 1], float(second)) == []
     assert wire.node.check(10.0) == [Gone("no hello in time")]
@@ -248,6 +248,6 @@ def test_mutated_batches_never_raise(at: int, value: int, keep: int) -> None:
     request = wire.client.publish("t", ["src"], None)
     wire.run()
     wire.client.rows(request, "t", BATCH)
-    data = bytearray(wire.client.take_output())
+    data = bytearray(b"".join(wire.client.take_output()))
     data[at % len(data)] = value
     wire.node.receive(bytes(data[: len(data) - keep % 3]), 0.0)

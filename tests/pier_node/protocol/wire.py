@@ -28,7 +28,7 @@ class Wire:
     def run(self) -> Wire:
         """Carries bytes until neither side has more to say."""
         while True:
-            up, down = self.client.take_output(), self.node.take_output()
+            up, down = b"".join(self.client.take_output()), b"".join(self.node.take_output())
             if not up and not down:
                 return self
             for piece in self._pieces(up):

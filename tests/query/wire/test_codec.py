@@ -18,6 +18,7 @@ from query.wire import (
     encode_parts,
     split,
 )
+from query.wire.codec import PLAIN
 from query.wire.limits import BATCH_BYTES_MAX, ROWS_MAX
 from query.wire.small import SMALL_ROWS_MAX
 from tests.query.wire.batches import TYPES, column, random_batch
@@ -63,12 +64,16 @@ def test_what_was_encoded_is_decoded(seed: int, rows: int, columns: int) -> None
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), columns=st.integers(1, 6), sizes=st.lists(st.integers(1, 70), max_size=30))
-def test_parts_are_encoded_as_they_would_be_alone(seed: int, columns: int, sizes: list[int]) -> None:
+def test_parts_are_read_as_if_they_came_alone(seed: int, columns: int, sizes: list[int]) -> None:
     batch = random_batch(seed, sum(sizes), columns)
     ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
     bounds = [(end - size, end) for size, end in zip(sizes, ends, strict=True)]
-    wanted = [encode(batch.slice(start, end - start), inline_schema=True) for start, end in bounds]
-    assert list(encode_parts(batch, bounds)) == wanted
+    wanted = encode_parts(batch, bounds)
+    for message, (start, end) in zip(wanted, bounds, strict=True):
+        part = batch.slice(start, end - start)
+        alone = decode(message, SchemaReceiver())
+        assert isinstance(alone, Batch) and same(part, alone)
+        assert message[0] & PLAIN or message == encode(part, inline_schema=True)
     # Read together they are the same rows in fewer batches; what is no batch is told alone.
     garbage = [b"", b"\x11nothing", wanted[0][:-1]] if wanted else [b""]
     mixed = [*wanted[: len(wanted) // 2], *garbage, *wanted[len(wanted) // 2 :]]
@@ -93,6 +98,29 @@ def test_every_type_in_both_forms(kind: pa.DataType, rows: int) -> None:
         data = pa.RecordBatch.from_arrays([column(kind, rows, random.Random(seed))], names=["c"])
         out = decode(encode(Batch("t", data), inline_schema=True), SchemaReceiver())
         assert isinstance(out, Batch) and same(Batch("t", data), out)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_every_type_of_many_small_parts(kind: pa.DataType) -> None:
+    rng = random.Random(str(kind))
+    sizes = [rng.randrange(1, SMALL_ROWS_MAX + 1) for _ in range(40)]
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    data = pa.RecordBatch.from_arrays([column(kind, ends[-1], rng) for _ in range(3)], names=["a", "b", "c"])
+    batch = Batch("t", data)
+    messages = encode_parts(batch, [(end - size, end) for size, end in zip(sizes, ends, strict=True)])
+    nested = pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    assert bool(messages[0][0] & PLAIN) != bool(nested or pa.types.is_interval(kind))
+    ((count, read),) = decode_many(messages, SchemaReceiver())
+    assert count == len(sizes) and isinstance(read, Batch) and same(batch, read)
+
+
+def test_small_parts_are_hardly_larger_than_msgpack() -> None:
+    batch = flows(4_000)
+    bounds = [(start, start + 2) for start in range(0, 4_000, 2)]
+    alone = [encode(batch.slice(start, end - start), inline_schema=True) for start, end in bounds]
+    together = encode_parts(batch, bounds)
+    assert together[0][0] & PLAIN and not alone[0][0] & PLAIN
+    assert sum(map(len, together)) <= 1.05 * sum(map(len, alone))
 
 
 def test_one_row_is_small_and_many_rows_are_smaller_than_arrow_ipc() -> None:
@@ -206,3 +234,39 @@ def test_random_bytes_never_crash(body: bytes, form: int) -> None:
     check_hostile(bytes([form]) + known[1:9] + body, known)
     check_hostile(bytes([form]) + body, known)
     check_hostile(body, known)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 40), count=st.sampled_from([1, 2, 9]))
+def test_one_damaged_part_hurts_no_other(data: st.DataObject, seed: int, count: int) -> None:
+    """Parts that are read together: what one of them became is told of it alone."""
+    rng = random.Random(seed)
+    kinds = [
+        rng.choice([kind for kind in TYPES if pa.types.is_primitive(kind)] + [pa.string()]) for _ in range(3)
+    ]
+    arrays = [column(kind, 3 * count, rng) for kind in kinds]
+    batch = Batch("t", pa.RecordBatch.from_arrays(arrays, names=["a", "b", "c"]))
+    messages = encode_parts(batch, [(start, start + 3) for start in range(0, 3 * count, 3)])
+    which = data.draw(st.integers(0, count - 1))
+    known = messages[which]
+    damaged = bytearray(known)
+    where = data.draw(st.integers(0, len(damaged) - 1))
+    if data.draw(st.booleans()):
+        damaged[where] = data.draw(st.integers(0, 255))
+    else:
+        del damaged[where : where + data.draw(st.integers(1, 9))]
+    messages[which] = bytes(damaged)
+    alone: list[Batch | None] = []
+    for message in messages:
+        try:
+            read = decode(message, SchemaReceiver())
+        except WireError:
+            read = None
+        alone.append(read if isinstance(read, Batch) else None)
+    check_hostile(bytes(damaged), known)
+    together = list(decode_many(messages, SchemaReceiver()))
+    assert sum(n for n, _ in together) == count
+    rows = [each for _, each in together if isinstance(each, Batch)]
+    for each in rows:
+        each.data.validate(full=True)
+    assert sum(each.num_rows for each in rows) == sum(each.num_rows for each in alone if each is not None)
