@@ -3,15 +3,20 @@
 Usage: ring.py [NODES [MAINTENANCE_S]]. The nodes join over 40 simulated seconds (250 a second); ten seconds after the
 last, every leaf set is compared with the truth; then `MAINTENANCE_S` simulated seconds of full maintenance, at the end
 of which lookups from random members must all be right. Limits are those for 10,000 nodes, for 50,000 only the memory's.
-No trace is kept: no other run is compared with this one.
+No trace is kept: no other run is compared with this one. The limits are in CPU seconds of a machine of its day, and
+machines that share their memory with others are sometimes several times slower: what SimPy does in the same run
+(`simulator.py`) tells how fast this one is now.
 """
 
 from __future__ import annotations
 
 import json
 import resource
+import statistics
 import sys
 import time
+
+from simulator import simpys
 
 from overlay.bamboo import BambooConfig
 from pier_node.scenario.routing_ring import ROUTING_MESSAGES, RoutingRing, Tally
@@ -60,6 +65,7 @@ def main() -> int:
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     maintenance_s = float(sys.argv[2]) if len(sys.argv) > 2 else 300.0
     join_cpu_s, speed, memory = LIMITS.get(nodes, (None, None, None))
+    line("for comparison, SimPy's events a CPU s", statistics.median(simpys() for _ in range(3)), None, True)
     world = World(seed=SEED, topology=king(SEED, SITES), codec=Codec(ROUTING_MESSAGES), trace=False)
     ring = RoutingRing(world, BambooConfig())
     took_s = join(world, ring, nodes)
