@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pier_node.scenario import load_scenario, run_scenario
@@ -11,7 +12,8 @@ from pier_node.scenario.random_faults import MENU
 from pier_node.scenario.workloads.chaos import Chaos
 from runtime.rng import Rng
 
-FILE = Path(__file__).resolve().parents[3] / "scenarios" / "chaos-short.toml"
+SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
+FILE, LONG = SCENARIOS / "chaos-short.toml", SCENARIOS / "chaos.toml"
 #: In groups, so that two workers share them.
 SEEDS, GROUPS = 50, 10
 
@@ -30,6 +32,17 @@ def test_whole_nodes_come_through_everything(group: int) -> None:
             drawn[name] = drawn.get(name, 0) + count
     print(f"seeds {group + 1}, {group + 1 + GROUPS} ... {SEEDS}: {hours:.2f} h, {queries:g} queries, {drawn}")
     assert drawn["crashed"] + drawn["churn_ended"] > 0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_two_hundred_nodes_come_through_a_quarter_of_an_hour_of_it(seed: int) -> None:
+    """The long form's own file, cut short: all of it takes minutes of CPU a seed (docs/simulation.md)."""
+    scenario, _ = load_scenario(LONG)
+    assert scenario.nodes == 200
+    cut = msgspec.structs.replace(scenario, duration_s=900.0, checks=())
+    result = run_scenario(cut, seed)
+    assert result.holds, [each for each in result.checks if not each.holds]
+    assert result.figures["queries"] >= 10 and result.faults["churn_ended"] + result.faults["crashed"] > 0
 
 
 def test_every_fault_there_is_can_be_drawn() -> None:
