@@ -1,5 +1,7 @@
 """What the oracle cannot say: limits, refusals, the clock that is handed in, random trees of operators."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
