@@ -6,11 +6,14 @@ from overlay.dht.holds import Holds
 from overlay.dht.messages import Cause, Code, Found, Item
 from overlay.dht.own_arc import OwnArc
 from overlay.dht.watch import NewData, OnNewData, Watchers
-from overlay.objects.name import Name
+from overlay.objects.name import Name, Prefix
 from overlay.objects.store import ObjectStore
 from overlay.objects.stored import Outcome, Role, StoredObject
 from overlay.ring import from_wire, to_wire
 from runtime.api import Runtime, Timer
+
+#: Rows of an ended query that are given up in one turn.
+LET_GO_CHUNK = 1_024
 
 _CODES = {Outcome.FULL: Code.FULL, Outcome.TOO_LARGE: Code.TOO_LARGE}
 
@@ -83,6 +86,22 @@ class Keeper:
             news = NewData(name, value, cause)
             for handler in self.new_data.matching(name):
                 handler(news)
+
+    def let_go(self, namespace: str) -> None:
+        """A query has read a namespace here to its end: the rows that were put at this node for it to read go. Those
+        that the ring placed by their keys stay for their lifetime, since another node may still look them up."""
+        if not self.holds.end(namespace):
+            return
+        scan = self.store.scan(Prefix(namespace))
+
+        def step(_: None) -> None:
+            for stored in scan.next(LET_GO_CHUNK, self._runtime.now()):
+                if stored.temporary and stored.role is Role.PINNED:
+                    self.store.remove(stored)
+            if not scan.finished:
+                self._runtime.call_later(0.0, step, None)
+
+        step(None)
 
     # --- expiry ------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ class Hold:
     """One namespace at this node."""
 
     place: Place
+    #: Scans of this node that read it.
+    readers: int = 1
     #: Neighbours that were silent when it began.
     silent: dict[bytes, None] = field(default_factory=dict)
 
@@ -43,16 +45,26 @@ class Holds:
         router.on_death(self._died)
 
     def begin(self, namespace: str) -> None:
-        if self._router.joined:
+        held = self._holds.get(namespace)
+        if held is not None:
+            held.readers += 1
+        elif self._router.joined:
             place = self._router.place()
             silent = {node.id: None for node in self._router.silent_in(WHOLE)}
-            self._holds[namespace] = Hold(place, silent)
+            self._holds[namespace] = Hold(place, silent=silent)
 
-    def end(self, namespace: str) -> None:
-        if self._holds.pop(namespace, None) is not None:
+    def end(self, namespace: str) -> bool:
+        """Whether nobody here reads it any more."""
+        held = self._holds.get(namespace)
+        if held is not None and held.readers > 1:
+            held.readers -= 1
+            return False
+        if held is not None:
+            del self._holds[namespace]
             if len(self._ended) >= ENDED_MAX:
                 del self._ended[next(iter(self._ended))]
             self._ended[namespace] = None
+        return True
 
     def mine(self, namespace: str, temporary: bool, identifier: int) -> bool | None:
         """Whether an object is this node's; None where nothing is held and the ring decides."""

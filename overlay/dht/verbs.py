@@ -245,7 +245,7 @@ class Dht:
     def hold(self, namespace: str) -> Subscription:
         """Settles which temporary objects of a namespace are this node's, until cancelled: see `holds`."""
         self._keeper.holds.begin(namespace)
-        return Subscription(lambda: self._keeper.holds.end(namespace))
+        return Subscription(lambda: self._keeper.let_go(namespace))
 
     def upcall(self, prefix: Prefix, handler: OnPassing) -> Subscription:
         """Shows sent objects that pass through this node, and lets the handler stop or change them."""

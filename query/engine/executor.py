@@ -10,11 +10,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from overlay.ring import Arc, NodeRef, from_wire
 from overlay.router import Router
-from overlay.spread.branch import Branch, Ended, Event
+from overlay.spread.branch import Branch, Combine, Ended, Event
 from overlay.spread.spread import Spread
 from query.dataflow.budget import Budget
 from query.dataflow.scheduler import Scheduler
@@ -43,6 +44,12 @@ ENDED_MAX = 4_096
 #: Messages about dropped rows or taps that one node sends for one query a second (PIER 3.3.7).
 REMARKS_PER_S = 10.0
 REMARKS_BURST = 20.0
+
+
+def _combining(payload: bytes) -> Combine:
+    """How the reports of a call are combined. A spread remembers it long after the query: it has the call's bytes, not
+    what was made of them."""
+    return lambda one, other: prepared(payload).trees.combine(one, other)
 
 
 @dataclass(slots=True)
@@ -108,7 +115,7 @@ class Executor:
             branch.reply(encode(Report(failed=1, errors=(f"unreadable query: {error}",))))
             return
         call = ready.call
-        branch.combine = ready.trees.combine
+        branch.combine = _combining(branch.payload)
         run = self._run_of(ready, branch)
         if run is None:
             return
@@ -131,12 +138,13 @@ class Executor:
                 self._end(run)
             branch.reply(encode(report))
 
-        def event(event: Event) -> None:
-            if isinstance(event, Ended):
-                self._end(run)
-
-        branch.on_event = event
+        branch.on_event = partial(self._told, call.spec.id)
         run.when_done(call.stage, done)
+
+    def _told(self, query_id: str, event: Event) -> None:
+        run = self.runs.get(query_id)
+        if run is not None and isinstance(event, Ended):
+            self._end(run)
 
     def take_trees(self, query_id: str, trees: dict[str, bytes]) -> None:
         """Combined states for the scans of a query that was asked here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from overlay.dht.messages import Code
-from overlay.dht.operations import PutObject
+from overlay.dht.operations import PutObject, Target
 from overlay.objects.name import Name, Prefix
 from overlay.ring import routing_id
 from tests.overlay.rings import Node, Ring
@@ -93,3 +93,22 @@ def test_when_the_query_has_ended_the_ring_decides_again() -> None:
     ring.world.run_for(5.0)
     assert readers.codes == [Code.OK] * COUNT
     assert ring.nodes[1].dht.statistics().store.objects == 0
+
+
+def test_rows_that_were_put_at_a_node_go_with_the_last_reader() -> None:
+    ring = Ring(4)
+    reader, other = ring.nodes[1], ring.nodes[2]
+    here = Target(address=reader.host.address)
+    rows = [PutObject(Name("q", f"{n}", ""), b"row", 600.0, here, temporary=True) for n in range(COUNT)]
+    placed = PutObject(Name("q", "found by its key", ""), b"row", 600.0, here, temporary=False)
+    held = [reader.dht.hold("q"), reader.dht.hold("q")]
+    other.dht.put_many([*rows, placed], lambda codes: None)
+    ring.world.run_for(5.0)
+    assert reader.dht.keys_under("q") == COUNT + 1
+    held[0].cancel()
+    held[0].cancel()
+    ring.world.run_for(1.0)
+    assert reader.dht.keys_under("q") == COUNT + 1
+    held[1].cancel()
+    ring.world.run_for(1.0)
+    assert reader.dht.keys_under("q") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import ufl
 from query.batch import from_pydict
 from query.dataflow.budget import Limits
+from query.dataflow.graph import Dataflow
+from query.engine.run import Run
 from query.plan import Plan
 from tests.query.engine.cluster import Cluster, Collector
 
@@ -52,6 +55,20 @@ def test_a_rehashed_group_by_counts_every_row_once(count: int) -> None:
     assert not account.dropped
     cluster.world.run_for(1.0)
     assert cluster.leftovers() == []
+
+
+def test_nothing_of_an_ended_query_stays_in_memory() -> None:
+    """Spreads are remembered for a minute, and by them the call's bytes; not what was made of them."""
+    cluster = Cluster(4)
+    cluster.load("fw", [from_pydict("fw", {"src": [f"s{n}"], "dpt": [n]}) for n in range(40)])
+    for number in range(3):
+        assert len(cluster.answer(plan(COUNT_BY_SOURCE, number)).tuples()) == 40
+    cluster.world.run_for(1.0)
+    assert sum(node.overlay.spread.statistics().remembered for node in cluster.nodes) > 0
+    gc.collect()
+    assert [each for each in gc.get_objects() if isinstance(each, Run | Dataflow)] == []
+    left = {namespace for node in cluster.nodes for namespace in node.overlay.dht.namespaces()}
+    assert not [namespace for namespace in left if namespace.startswith("meet.")]
 
 
 def test_a_missing_column_is_counted_and_the_rest_is_answered() -> None:
