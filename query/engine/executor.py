@@ -39,8 +39,9 @@ RUNS_MAX = 256
 #: A run that is out of time is kept this much longer for its asker to hear why, who waits less; then it goes, since
 #: an asker that died or is cut off never ends it.
 EXPIRY_S = 10.0
-#: Ids of ended queries that are remembered.
+#: Ids of ended queries that are remembered, and how much of one.
 ENDED_MAX = 4_096
+ID_BYTES_MAX = 64
 #: Messages about dropped rows or taps that one node sends for one query a second (PIER 3.3.7).
 REMARKS_PER_S = 10.0
 REMARKS_BURST = 20.0
@@ -144,7 +145,7 @@ class Executor:
     def _told(self, query_id: str, event: Event) -> None:
         run = self.runs.get(query_id)
         if run is not None and isinstance(event, Ended):
-            self._end(run)
+            self._stop(run)
 
     def take_trees(self, query_id: str, trees: dict[str, bytes]) -> None:
         """Combined states for the scans of a query that was asked here."""
@@ -195,7 +196,7 @@ class Executor:
         self.runs[spec.id] = run
         _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})
         run.branch = branch
-        run.expiry = self._runtime.call_later(spec.limits.time_s + EXPIRY_S, self._end, run)
+        run.expiry = self._runtime.call_later(spec.limits.time_s + EXPIRY_S, self._stop, run)
         run.start(lambda opgraph: self._is_meant_for_me(opgraph, ready), call.complete)
         return run
 
@@ -220,15 +221,27 @@ class Executor:
         _log.debug("query is over here", extra={"details": {"query": run.spec.id}})
         self.runs.pop(run.spec.id, None)
         self._allowances.pop(run.spec.id, None)
-        self._ended[run.spec.id] = None
+        self._remember_ended(run.spec.id)
+
+    def _stop(self, run: Run) -> None:
+        """Ends a query that may be at work: who waits for one of its stages hears that it failed here, since the spread
+        that brought the call is open for as long as it waits."""
+        run.fail(ConnectionError("the query was ended before it was done here"))
+        self._end(run)
+
+    def _remember_ended(self, query_id: str) -> None:
+        self._ended[query_id] = None
         if len(self._ended) > ENDED_MAX:
             self._ended.popitem(last=False)
 
     def _ended_by_asker(self, branch: Branch) -> None:
-        query_id = branch.payload.decode(errors="replace")
+        """The call itself may be late, since messages overtake each other: then it is refused."""
+        query_id = branch.payload[:ID_BYTES_MAX].decode(errors="replace")
         run = self.runs.get(query_id)
         if run is not None:
-            self._end(run)
+            self._stop(run)
+        else:
+            self._remember_ended(query_id)
         self._services["kept"].release(query_id)
         branch.reply()
 

@@ -278,6 +278,9 @@ class ProxyQuery:
             return
         self.ended = True
         self._deadline.cancel()
+        for root in self._roots:
+            root.cancel()
+        self._roots = []
         if ended != "complete" or self._held_elsewhere:
             self._proxy.end_everywhere(self.spec.id)
         if ended == "complete" and any(error.startswith("limit ") for error in self._errors):

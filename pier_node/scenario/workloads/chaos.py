@@ -286,6 +286,8 @@ class Chaos(Workload[ChaosForm]):
             engine = self._engines[life.number]
             left += [f"query {query} is left at node {life.number}" for query in engine.executor.runs]
             left += [f"query {query} is left at its asker {life.number}" for query in engine.proxy.queries]
+            if spreads := life.node.spread.statistics().open:
+                left.append(f"{spreads} spreads are open at node {life.number}")
         return left
 
     def check(self) -> list[str]:

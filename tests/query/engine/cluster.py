@@ -137,4 +137,8 @@ class Cluster:
 
     def leftovers(self) -> list[str]:
         """What queries left behind; empty when all is well."""
-        return [run for node in self.nodes for run in node.executor.runs]
+        runs = [f"run {run}" for node in self.nodes for run in node.executor.runs]
+        spreads = [
+            f"{count} open spreads" for node in self.nodes if (count := node.overlay.spread.statistics().open)
+        ]
+        return runs + spreads
