@@ -1,8 +1,9 @@
 """A query that is asked as a whole in every epoch: for continuous queries that cannot be computed epoch by epoch, as
 joins of whole tables.
 
-Each epoch is a query of its own, with an id and an account of its own; its rows are given on when it is complete. One
-that is not complete when the next is due makes the next wait, and epochs that could not begin are counted.
+Each epoch is a query of its own, with an account of its own; its rows are given on when it is complete. One that is not
+complete when the next is due makes the next wait, and epochs that could not begin are counted. To the client and in
+lists it is one query with one id; who cancels the query of an epoch, at whatever node, has cancelled it all.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ Submit: TypeAlias = Callable[[Sink, Callable[[ProxyQuery | Failure], None]], Non
 class Again:
     """Asks, waits until the next epoch, asks again; until its time is over or it is cancelled."""
 
-    def __init__(self, clock: Clock, repetition: Repetition, asked: Asked, submit: Submit) -> None:
+    def __init__(
+        self, query_id: str, clock: Clock, repetition: Repetition, asked: Asked, submit: Submit
+    ) -> None:
         """`submit` plans the query anew and starts it, or says why it cannot: each epoch has namespaces of its own,
         and tables may have come since the last."""
+        self._id = query_id
         self._clock = clock
         self._repetition = repetition
         self._asked = asked
@@ -84,10 +88,10 @@ class Again:
     def over(self, epoch: int, batches: list[Batch], account: Account) -> None:
         """An epoch has its answer."""
         self._last = account
-        if self._ended or account.ended in ("failed", "limit"):
+        if self._ended or account.ended in ("failed", "limit", "cancelled"):
             self._finish("cancelled" if self._ended else account.ended)
             return
-        told = msgspec.structs.replace(wire_account(account), epoch=epoch)
+        told = msgspec.structs.replace(wire_account(account), query=self._id, epoch=epoch)
         self._asked.epoch(epoch, batches, told)
         count = self._repetition.epochs
         if count is not None and epoch + 1 >= count:
@@ -103,6 +107,7 @@ class Again:
         self._asked.end(
             msgspec.structs.replace(
                 account,
+                query=self._id,
                 ended=ended,
                 notes=tuple(dict.fromkeys(notes)),
                 dropped=dropped,

@@ -55,6 +55,8 @@ PARSE_HERE_CHARS = 20_000
 CONTINUOUS_S_MAX = 30 * 86_400.0
 #: On top of the epochs: to reach all nodes and to hear from them.
 SPREAD_S = 60.0
+#: Queries of clients of one node that are asked again in every epoch.
+REPEATED_MAX = 256
 #: Query text shown in lists of queries.
 TEXT_SHOWN_CHARS = 200
 
@@ -75,6 +77,8 @@ class QueryService:
         self._limits = limits
         self._rng = runtime.rng("query-service")
         self._asked: dict[str, Asked] = {}
+        #: Those that are asked again in every epoch, by the id they have from one to the next.
+        self._repeated: dict[str, Asked] = {}
         self._dictionary = Dictionary(runtime, engine.catalog)
         overlay = engine.overlay
         self.staging = Staging(runtime, overlay.publisher, overlay.router.me.id, staged_bytes_max)
@@ -213,6 +217,9 @@ class QueryService:
 
     def _repeat(self, asked: Asked, repetition: Repetition, limits: Limits) -> None:
         """Asks the whole query in every epoch, planned anew."""
+        if len(self._repeated) >= REPEATED_MAX:
+            asked.fail(Failure("limit", f"limit {REPEATED_MAX} repeated queries on this node reached"))
+            return
 
         def submit(sink: Sink, started: Callable[[ProxyQuery | Failure], None]) -> None:
             def planned(question: Question | Failure) -> None:
@@ -223,12 +230,15 @@ class QueryService:
 
             self._plan(asked.request, planned)
 
-        again = Again(self._runtime, repetition, asked, submit)
+        query_id = self._rng.randbytes(8).hex()
+        self._repeated[query_id] = asked
+        again = Again(query_id, self._runtime, repetition, asked, submit)
         asked.attach(again)
         again.begin()
 
     def _over(self, asked: Asked, outcome: Account | Failure) -> None:
         """Counts how a query ended, and says so with its id."""
+        self._repeated = {id_: each for id_, each in self._repeated.items() if each is not asked}
         if isinstance(outcome, Failure):
             self._figures.refused(outcome.kind)
             details: dict[str, object] = {"kind": outcome.kind, "reason": outcome.message[:TEXT_SHOWN_CHARS]}
@@ -259,22 +269,28 @@ class QueryService:
         known: dict[str, Run | ProxyQuery] = {**self._engine.executor.runs, **self._engine.proxy.queries}
         for query_id, running in known.items():
             asked = self._asked.get(query_id)
-            entries.append(
-                QueryEntry(
-                    id=query_id,
-                    text="" if asked is None else asked.request.text[:TEXT_SHOWN_CHARS],
-                    language="" if asked is None else asked.request.language,
-                    proxy=running.spec.proxy.address,
-                    client="" if asked is None else asked.request.client,
-                    age_s=max(0.0, self._runtime.now() - running.started_s),
-                    rows=0 if asked is None else asked.rows_given,
-                )
-            )
+            if asked is None:
+                age_s = max(0.0, self._runtime.now() - running.started_s)
+                entries.append(QueryEntry(query_id, "", proxy=running.spec.proxy.address, age_s=age_s))
+            elif asked not in self._repeated.values():
+                entries.append(self._entry(query_id, asked))
+        entries += [self._entry(query_id, asked) for query_id, asked in self._repeated.items()]
         done(tuple(entries))
+
+    def _entry(self, query_id: str, asked: Asked) -> QueryEntry:
+        return QueryEntry(
+            id=query_id,
+            text=asked.request.text[:TEXT_SHOWN_CHARS],
+            language=asked.request.language,
+            proxy=self._engine.overlay.router.me.address,
+            client=asked.request.client,
+            age_s=asked.age_s,
+            rows=asked.rows_given,
+        )
 
     def cancel(self, query: str, done: Reply[None]) -> None:
         """Cancels here where this node is the proxy, and elsewhere by telling every node."""
-        mine = self._engine.proxy.queries.get(query)
+        mine = self._repeated.get(query) or self._engine.proxy.queries.get(query)
         if mine is not None:
             mine.cancel("cancelled on request")
             done(None)

@@ -80,9 +80,11 @@ class Executor:
         spread: Spread,
         services: dict[str, Any],
         handover: Handover,
+        ended: Callable[[str], None],
         runs_max: int = RUNS_MAX,
     ) -> None:
-        """`handover` takes result rows to queries that were asked at this node."""
+        """`handover` takes result rows to queries that were asked at this node; `ended` hears of every query that somebody
+        has ended everywhere."""
         self.scheduler = Scheduler(runtime)
         self.runs: dict[str, Run] = {}
         self.refused = 0
@@ -92,11 +94,12 @@ class Executor:
         self._router = router
         self._services = services
         self._handover = handover
+        self._on_ended = ended
         self._runs_max = runs_max
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._allowances: dict[str, _Allowance] = {}
         spread.on_arrival(TOPIC, self._called)
-        spread.on_arrival(TOPIC_END, self._ended_by_asker)
+        spread.on_arrival(TOPIC_END, self._ended_everywhere)
         spread.on_arrival(TOPIC_CENSUS, lambda branch: branch.reply())
         spread.on_arrival(taps.TOPIC, lambda branch: taps.answer(branch, self.runs, self._tapped))
         messenger.on(ResultCredit, self._credited)
@@ -234,9 +237,11 @@ class Executor:
         if len(self._ended) > ENDED_MAX:
             self._ended.popitem(last=False)
 
-    def _ended_by_asker(self, branch: Branch) -> None:
-        """The call itself may be late, since messages overtake each other: then it is refused."""
+    def _ended_everywhere(self, branch: Branch) -> None:
+        """By its asker, or by somebody else who cancels it: then its asker hears it first, and says so. The query's own
+        call may come later, since messages overtake each other: it is refused then."""
         query_id = branch.payload[:ID_BYTES_MAX].decode(errors="replace")
+        self._on_ended(query_id)
         run = self.runs.get(query_id)
         if run is not None:
             self._stop(run)

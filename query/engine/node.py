@@ -60,6 +60,7 @@ class EngineNode:
             overlay.spread,
             provided,
             lambda own: self.proxy.handed(own),
+            lambda query_id: self.proxy.cancelled(query_id),
             runs_max,
         )
         holdings = Holdings(overlay.dht, tables)

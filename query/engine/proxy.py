@@ -51,6 +51,7 @@ GROUPS_PER_NODE = 4
 GROUPS_LEAST = 64
 #: After its time a query has this long for the reports of nodes that stopped it before it is ended here.
 GRACE_S = 5.0
+CANCELLED_ELSEWHERE = "cancelled at another node"
 #: Between the waves of a cyclic stage: short at first, so that small recursions end at once.
 WAVE_LEAST_S = 0.01
 WAVE_MOST_S = 0.5
@@ -383,6 +384,12 @@ class Proxy:
     def end_everywhere(self, query_id: str) -> None:
         """Tells every node that a query is over."""
         self.spread.start(TOPIC_END, query_id.encode(), lambda reply, coverage: None)
+
+    def cancelled(self, query_id: str) -> None:
+        """Somebody has ended a query everywhere: at another node, if it was asked here."""
+        query = self.queries.get(query_id)
+        if query is not None:
+            query.cancel(CANCELLED_ELSEWHERE)
 
     def _result(self, sender: Address, message: ResultBatch) -> None:
         query = self.queries.get(message.query)

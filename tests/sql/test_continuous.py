@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import ufl
-from pier_node.protocol.messages import Account
-from pier_node.service import QueryHandle, QueryRequest
+from pier_node.protocol.messages import Account, QueryEntry
+from pier_node.service import Failure, QueryHandle, QueryRequest
 from query.batch import Batch, from_pydict
 from tests.query.engine.cluster import Cluster
 from tests.sql.test_node import Node, Sink
@@ -180,6 +180,43 @@ def test_any_algorithm_may_be_named(live: Live) -> None:
     live.ask("SELECT count(*) FROM fw EVERY '2 seconds' FOR '6 seconds' STRATEGY 'dht-hi-learned'")
     live.end()
     assert live.sink.by_epoch() == {0: [(3,)], 1: [(3,)], 2: [(3,)]}
+
+
+@pytest.mark.parametrize("text", ["SELECT count(*) AS n FROM fw", "SELECT a.src FROM fw a JOIN fw b ON a.src = b.src"])
+def test_a_query_is_cancelled_at_any_node_and_its_asker_says_so(live: Live, text: str) -> None:
+    """Computed by epochs, and asked again as a whole in every epoch."""
+    live.ask(f"{text} EVERY '2 seconds'")
+    live.pass_s(4.2)
+    runs = live.cluster.nodes[3].executor.runs
+    while not runs:
+        live.pass_s(0.01)
+    said: list[object] = []
+    other = Node(live.cluster, 3).service
+    other.cancel(next(iter(runs)), said.append)
+    assert said == [None]
+    account = live.end()
+    assert account.ended == "cancelled"
+    assert "cancelled at another node" in account.notes
+    other.cancel(account.query, said.append)
+    assert isinstance(said[1], Failure)
+
+
+def test_a_query_that_is_asked_again_is_one_query_in_lists_between_its_epochs_too(live: Live) -> None:
+    live.ask("SELECT a.src FROM fw a JOIN fw b ON a.src = b.src EVERY '20 seconds'")
+    seen: list[QueryEntry] = []
+    for _ in range(300):
+        live.pass_s(0.1)
+        found: list[tuple[QueryEntry, ...]] = []
+        live.node.service.queries(found.append)
+        seen += found[0]
+    assert len(seen) == 300, "one at all times"
+    assert len({(entry.id, entry.text) for entry in seen}) == 1
+    assert {told.query for told, _ in live.sink.answers} == {seen[0].id}
+    said: list[object] = []
+    live.node.service.cancel(seen[0].id, said.append)
+    account = live.end()
+    assert (said, account.ended, account.query) == ([None], "cancelled", seen[0].id)
+    assert "cancelled on request" in account.notes
 
 
 def test_cancelling_ends_it_everywhere(live: Live) -> None:
