@@ -148,6 +148,7 @@ class Below:
 
     def _send(self, branch: Branch, child: Child) -> None:
         child.lacking = False
+        sent_at = self._runtime.now()
         message = SpreadDown(
             branch.spread,
             child.version,
@@ -158,8 +159,8 @@ class Below:
             branch.payload,
             tuple(_to_wire(doubt) for doubt in child.doubts.values()),
             child.node.id,
+            max(0, int((sent_at - branch.began_at) * 1000)),
         )
-        sent_at = self._runtime.now()
         patience_s = self._patience_s(child, len(branch.payload))
         timer = self._runtime.call_later(patience_s, partial(self._late, branch, child), sent_at)
 

@@ -118,6 +118,7 @@ class Branch:
         "_service",
         "_touched_at",
         "_version",
+        "began_at",
         "combine",
         "on_down",
         "on_event",
@@ -138,12 +139,15 @@ class Branch:
         root: NodeRef,
         own: Own,
         now: float,
+        age_s: float = 0.0,
     ) -> None:
         self.spread = spread
         self.topic = topic
         self.payload = payload
         self.root = root
         self.parent: NodeRef | None = None
+        #: When the spread began at its root, by the clock here.
+        self.began_at = now - age_s
         #: How replies are combined; without it only the account climbs.
         self.combine: Combine | None = None
         self.on_up: Callable[[NodeRef, bytes], None] | None = None

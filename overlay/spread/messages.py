@@ -60,6 +60,8 @@ class SpreadDown(Message, frozen=True, tag=70):
     missing: Annotated[tuple[WireMissing, ...], msgspec.Meta(max_length=NAMED_MAX)] = ()
     #: Whom the part was given: another node may have its address by now, and must not answer in its name.
     to: bytes = b""
+    #: How long ago the spread began, the time on the wire left out.
+    age_ms: Count = 0
 
 
 class SpreadDone(Message, frozen=True, tag=71):

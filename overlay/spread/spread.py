@@ -138,7 +138,9 @@ class Spread:
     def renew(self, branch: Branch) -> None:
         """The root of a spread over the whole ring builds its tree anew: nodes that came since get the message,
         those that have it keep their answers. For queries that run for long."""
-        assert branch.is_root and branch._arc is not None
+        assert branch.is_root
+        if branch._finished or branch._arc != WHOLE:
+            return
         branch._restart((branch._version[0] + 1,), None)
         self._liveness.arm()
         self._below.cover(branch, branch._arc, {})
@@ -234,7 +236,14 @@ class Spread:
         fresh = branch is None
         if branch is None:
             branch = Branch(
-                self, message.spread, message.topic, message.payload, message.root, Own.WORKING, now
+                self,
+                message.spread,
+                message.topic,
+                message.payload,
+                message.root,
+                Own.WORKING,
+                now,
+                message.age_ms / 1000,
             )
             if not self._remember(branch):
                 refusal = missing(self._router.me.id, received=True).plus(Account(uncovered=1))

@@ -29,6 +29,7 @@ from query.engine.facts import (
     read,
     write,
 )
+from runtime.api import Clock, Timer
 
 TOPIC = "tables"
 
@@ -36,28 +37,43 @@ TOPIC = "tables"
 class Catalog:
     """Answers for this node, asks for all."""
 
-    def __init__(self, spread: Spread, dht: Dht, holdings: Holdings) -> None:
+    def __init__(self, clock: Clock, spread: Spread, dht: Dht, holdings: Holdings) -> None:
+        self._clock = clock
         self._spread = spread
         self._dht = dht
         self._holdings = holdings
         spread.on_arrival(TOPIC, self._asked)
 
-    def ask(self, done: Callable[[list[TableFacts], Coverage], None]) -> None:
-        """Tables of the whole ring, by name."""
-        self._ask("", done, WHOLE)
+    def ask(self, done: Callable[[list[TableFacts], Coverage], None], within_s: float | None = None) -> None:
+        """Tables of the whole ring, by name; if there is no time to wait for all nodes, what is known by then."""
+        self._ask("", done, WHOLE, within_s)
 
-    def look_up(self, table: str, done: Callable[[list[TableFacts]], None]) -> None:
+    def look_up(
+        self, table: str, done: Callable[[list[TableFacts]], None], within_s: float | None = None
+    ) -> None:
         """What the dictionary says of a table, in any case of letters; nothing when it does not know it."""
         key = dictionary_key(table)
         at = routing_id(DICTIONARY, key)
-        self._ask(key, lambda facts, coverage: done(facts), Arc(at, (at + 1) & MASK))
+        self._ask(key, lambda facts, coverage: done(facts), Arc(at, (at + 1) & MASK), within_s)
 
-    def _ask(self, key: str, done: Callable[[list[TableFacts], Coverage], None], arc: Arc) -> None:
+    def _ask(
+        self,
+        key: str,
+        done: Callable[[list[TableFacts], Coverage], None],
+        arc: Arc,
+        within_s: float | None,
+    ) -> None:
+        deadline: Timer | None = None
+
         def answered(reply: bytes | None, coverage: Coverage) -> None:
+            if deadline is not None:
+                deadline.cancel()
             facts = [] if reply is None else read(reply)
             done(sorted(facts, key=lambda each: each.name), coverage)
 
-        self._spread.start(TOPIC, key.encode(), answered, arc=arc, combine=merge)
+        branch = self._spread.start(TOPIC, key.encode(), answered, arc=arc, combine=merge)
+        if within_s is not None:
+            deadline = self._clock.call_later(within_s, lambda _: branch.conclude(), None)
 
     def _asked(self, branch: Branch) -> None:
         """An empty payload asks for everything here, any other for the entries of one key."""

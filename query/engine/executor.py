@@ -32,8 +32,6 @@ _log = logging.getLogger("pier.query")
 
 TOPIC = "query"
 TOPIC_END = "query-end"
-#: Asks every node whether it is there: a continuous query is answered long before its own spread comes back.
-TOPIC_CENSUS = "query-census"
 #: Queries at work on one node; a call beyond it is refused and the refusal is in the account.
 RUNS_MAX = 256
 #: A run that is out of time is kept this much longer for its asker to hear why, who waits less; then it goes, since
@@ -83,8 +81,8 @@ class Executor:
         ended: Callable[[str], None],
         runs_max: int = RUNS_MAX,
     ) -> None:
-        """`handover` takes result rows to queries that were asked at this node; `ended` hears of every query that somebody
-        has ended everywhere."""
+        """`handover` takes result rows to queries that were asked at this node; `ended` hears of every query that
+        somebody has ended everywhere."""
         self.scheduler = Scheduler(runtime)
         self.runs: dict[str, Run] = {}
         self.refused = 0
@@ -100,7 +98,6 @@ class Executor:
         self._allowances: dict[str, _Allowance] = {}
         spread.on_arrival(TOPIC, self._called)
         spread.on_arrival(TOPIC_END, self._ended_everywhere)
-        spread.on_arrival(TOPIC_CENSUS, lambda branch: branch.reply())
         spread.on_arrival(taps.TOPIC, lambda branch: taps.answer(branch, self.runs, self._tapped))
         messenger.on(ResultCredit, self._credited)
         messenger.on(PeerBatch, self._peer_sent)
@@ -108,6 +105,10 @@ class Executor:
     @property
     def me(self) -> NodeRef:
         return self._router.me
+
+    def knows(self, query_id: str) -> bool:
+        """Whether a query is at work here, or was."""
+        return query_id in self.runs or query_id in self._ended
 
     # -- calls
 
@@ -195,11 +196,11 @@ class Executor:
             self._services,
             lambda operator, reason: self._complain(spec, operator, reason),
             late=call.complete > 0 or call.wave > 1,
+            branch=branch,
         )
         self.runs[spec.id] = run
         _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})
-        run.branch = branch
-        run.expiry = self._runtime.call_later(spec.limits.time_s + EXPIRY_S, self._stop, run)
+        run.expiry = self._runtime.call_later(run.left_s(spec.limits.time_s) + EXPIRY_S, self._stop, run)
         run.start(lambda opgraph: self._is_meant_for_me(opgraph, ready), call.complete)
         return run
 

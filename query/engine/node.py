@@ -10,6 +10,7 @@ from query.aggregation.messages import AGGREGATION_MESSAGES
 from query.aggregation.service import Aggregations
 from query.dataflow.context import Tables
 from query.engine.catalog import Catalog
+from query.engine.census import Census
 from query.engine.describing import Describing, Holdings
 from query.engine.executor import RUNS_MAX, Executor
 from query.engine.kept import KeptService
@@ -40,6 +41,7 @@ class EngineNode:
         """`services` are further ones for operators, as files and databases."""
         self.overlay = overlay
         self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
+        splits = Splits(overlay.spread)
         provided = {
             "dht": overlay.dht,
             "node": overlay.router.me.id,
@@ -48,7 +50,7 @@ class EngineNode:
             "peers": PeerChannels(runtime),
             "kept": KeptService(runtime, messenger, overlay.router.me.address),
             "aggregations": self.aggregations,
-            "splits": Splits(overlay.spread),
+            "splits": splits,
             "indexes": Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread),
             "tables": tables,
             **(services or {}),
@@ -64,8 +66,14 @@ class EngineNode:
             runs_max,
         )
         holdings = Holdings(overlay.dht, tables)
-        self.catalog = Catalog(overlay.spread, overlay.dht, holdings)
+        self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings)
         self.describing = Describing(runtime, overlay.publisher, holdings, overlay.router.me.id)
         self.proxy = Proxy(
-            runtime, messenger, overlay.router, overlay.spread, take_trees=self.executor.take_trees
+            runtime,
+            messenger,
+            overlay.router,
+            overlay.spread,
+            Census(runtime, overlay.spread, self.executor.knows),
+            splits,
+            take_trees=self.executor.take_trees,
         )

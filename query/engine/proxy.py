@@ -13,6 +13,7 @@ never be equal, and it is enough that nobody has work left, which includes puts 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
@@ -29,17 +30,21 @@ from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, settled
 from query.engine.aim import arcs_of, spread_over
-from query.engine.executor import TOPIC, TOPIC_CENSUS, TOPIC_END
+from query.engine.census import PERIOD_S, Census
+from query.engine.executor import TOPIC, TOPIC_END
 from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
 from query.engine.results import OwnRows, ResultReceiver
 from query.engine.spec import GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
+from query.engine.splits import Splits
 from query.engine.stages import EPOCHS, keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
 
+#: Counts of nodes that are remembered: who died is in the accounts of epochs for about a minute.
+CENSUSES = 4
 #: Queries one node is proxy of at a time.
 QUERIES_MAX = 256
 #: All results on their way to one query's asker, over all nodes, and the least and most for one node.
@@ -86,6 +91,7 @@ class ProxyQuery:
         self.started_s = proxy.runtime.now()
         self.results = ResultReceiver(spec, proxy.messenger, sink.rows)
         self.ended = False
+        self._nodes: deque[int] = deque(maxlen=CENSUSES)
         self._proxy = proxy
         self._stages = stages(spec.plan)
         self._arcs = arcs_of(spec, proxy.own_point)
@@ -113,7 +119,7 @@ class ProxyQuery:
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
         if any(namespace.startswith(EPOCHS) for stage in self._stages for namespace in stage.namespaces):
-            self._proxy.spread.start(TOPIC_CENSUS, b"", self._counted)
+            self._proxy.census.watch(self.spec.id, self._counted)
         if not needs_owners(self.spec.plan):
             self._stage(0)
             return
@@ -124,10 +130,15 @@ class ProxyQuery:
 
         self._proxy.find_owners(self.spec, found, self._unsettled)
 
-    def _counted(self, reply: bytes | None, coverage: Coverage) -> None:
-        """So many nodes there are for the epochs of a continuous query to count against."""
-        if not self.ended:
-            self.sink.progress(coverage.received + coverage.unreachable, 0)
+    def _counted(self, nodes: int, lacking: int) -> None:
+        """So many nodes there are for the epochs of a continuous query to count against, and those that died lately; if
+        some have come since it went out, it goes to them, too."""
+        self._nodes.append(nodes)
+        self.sink.progress(max(self._nodes), 0)
+        if lacking and self._proxy.runtime.now() - self.started_s >= PERIOD_S:
+            for root in self._roots:
+                self._proxy.spread.renew(root)
+            self._proxy.splits.announce_again(self.spec.id)
 
     def _unsettled(self) -> None:
         self._errors["the ring is not settled: owners of keys cannot be found; try again"] = None
@@ -279,6 +290,7 @@ class ProxyQuery:
             return
         self.ended = True
         self._deadline.cancel()
+        self._proxy.census.forget(self.spec.id)
         for root in self._roots:
             root.cancel()
         self._roots = []
@@ -314,6 +326,8 @@ class Proxy:
         messenger: Messenger,
         router: Router,
         spread: Spread,
+        census: Census,
+        splits: Splits,
         window_total_bytes: int = WINDOW_TOTAL_BYTES,
         take_trees: Callable[[str, dict[str, bytes]], None] = lambda query_id, trees: None,
     ) -> None:
@@ -326,6 +340,8 @@ class Proxy:
         self.runtime = runtime
         self.messenger = messenger
         self.spread = spread
+        self.census = census
+        self.splits = splits
         self.queries: dict[str, ProxyQuery] = {}
         self.strays = 0
         self._router = router

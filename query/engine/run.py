@@ -44,6 +44,7 @@ class Run:
         services: dict[str, Any],
         complain: Callable[[str, str], None],
         late: bool,
+        branch: Branch,
     ) -> None:
         self.spec = spec = ready.call.spec
         self.stages = ready.stages
@@ -52,10 +53,11 @@ class Run:
         self.reported = Report()
         self.late = late
         #: Where the query came from and went to, for aggregations along those edges.
-        self.branch: Branch | None = None
+        self.branch = branch
         #: When the executor lets go of it, whoever still might ask.
         self.expiry: Timer | None = None
-        self.started_s = runtime.now()
+        #: When the query began, by this node's clock: long before it came here if the node joined later.
+        self.started_s = branch.began_at
         self.budget = Budget(spec.limits)
         self.results = results(self.budget, self.fail)
         self.error: str | None = None
@@ -77,7 +79,13 @@ class Run:
         self._done: set[str] = set()
         self._called: set[int] = set()
         self._waiting: list[tuple[int, Callable[[Report], None]]] = []
-        self._timers: list[Timer] = [runtime.call_later(spec.limits.time_s, self._out_of_time, None)]
+        self._timers: list[Timer] = [
+            runtime.call_later(self.left_s(spec.limits.time_s), self._out_of_time, None)
+        ]
+
+    def left_s(self, time_s: float) -> float:
+        """What is left of a time that the whole query has."""
+        return max(0.0, self.started_s + time_s - self._runtime.now())
 
     # -- life
 
@@ -118,7 +126,7 @@ class Run:
             self.fail(error)
             return
         if duration_s is not None:
-            self._timers.append(self._runtime.call_later(duration_s, self._over, opgraph.name))
+            self._timers.append(self._runtime.call_later(self.left_s(duration_s), self._over, opgraph.name))
 
     def fail(self, error: Exception) -> None:
         """An operator cannot go on: the query ends on this node and its author hears why."""

@@ -48,11 +48,23 @@ class Splits:
         self._spread = spread
         self._handlers: dict[str, Callable[[Split], None]] = {}
         self._known: dict[str, Split] = {}
+        #: Those of queries that were asked here, by session.
+        self._announced: dict[str, Split] = {}
         self.malformed = 0
         spread.on_arrival(TOPIC, self._arrived)
 
     def announce(self, split: Split) -> None:
+        self._announced[split.session] = split
         self._spread.start(TOPIC, _encode(split), lambda reply, account: None)
+
+    def announce_again(self, query_id: str) -> None:
+        """Nodes have come that do not know how a query's aggregations are divided."""
+        for session, split in self._announced.items():
+            if session.startswith(f"{query_id}."):
+                self._spread.start(TOPIC, _encode(split), lambda reply, account: None)
+
+    def forget(self, session: str) -> None:
+        self._announced.pop(session, None)
 
     def listen(self, session: str, handler: Callable[[Split], None]) -> Callable[[], None]:
         """Calls handler for splits of an aggregation, also for one that was here first; returns what ends it."""

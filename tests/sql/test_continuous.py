@@ -12,7 +12,7 @@ import ufl
 from pier_node.protocol.messages import Account, QueryEntry
 from pier_node.service import Failure, QueryHandle, QueryRequest
 from query.batch import Batch, from_pydict
-from tests.query.engine.cluster import Cluster
+from tests.query.engine.cluster import Cluster, MemoryTable
 from tests.sql.test_node import Node, Sink
 from ufl.sql import compile_sql, explain_sql
 
@@ -182,7 +182,9 @@ def test_any_algorithm_may_be_named(live: Live) -> None:
     assert live.sink.by_epoch() == {0: [(3,)], 1: [(3,)], 2: [(3,)]}
 
 
-@pytest.mark.parametrize("text", ["SELECT count(*) AS n FROM fw", "SELECT a.src FROM fw a JOIN fw b ON a.src = b.src"])
+@pytest.mark.parametrize(
+    "text", ["SELECT count(*) AS n FROM fw", "SELECT a.src FROM fw a JOIN fw b ON a.src = b.src"]
+)
 def test_a_query_is_cancelled_at_any_node_and_its_asker_says_so(live: Live, text: str) -> None:
     """Computed by epochs, and asked again as a whole in every epoch."""
     live.ask(f"{text} EVERY '2 seconds'")
@@ -248,6 +250,82 @@ def test_a_node_that_dies_is_in_the_account_of_later_epochs(live: Live) -> None:
     first, last = live.sink.answers[0][0], live.sink.answers[-1][0]
     assert (first.answered, first.ended) == (NODES, "complete")
     assert (last.asked, last.answered, last.failed, last.ended) == (NODES, NODES - 1, 1, "partial")
+
+
+@pytest.mark.parametrize("what", ["count(*) AS n", "src, dpt"])
+def test_a_node_that_comes_later_has_its_part_and_one_that_died_is_forgotten(live: Live, what: str) -> None:
+    """Aggregates by trees, and rows as they arrive."""
+    counts = what.startswith("count")
+    live.ask(f"SELECT {what} FROM fw EVERY '2 seconds'")
+    live.pass_s(6.0)
+    live.cluster.grow()
+    live.cluster.tables[5].tables["fw"] = MemoryTable([])
+    live.pass_s(40.0)
+    live.arrive(5, "late")
+    live.pass_s(4.0)
+    told, rows = live.sink.answers[-1]
+    assert (told.asked, told.answered, told.ended) == (NODES + 1, NODES + 1, "complete")
+    epochs = [told.epoch for told, _ in live.sink.answers if told.epoch is not None]
+    assert epochs == sorted(epochs), "it says nothing of epochs that were over when it came"
+    assert len(epochs) <= epochs[-1] + 2, "one epoch is revised: nobody waited for it in its first"
+    assert rows == [(4,)] if counts else ("late", 0) in [row for _, rows in live.sink.answers for row in rows]
+    live.cluster.world.crash(live.cluster.hosts[5])
+    live.pass_s(30.0)
+    told, _ = live.sink.answers[-1]
+    assert (told.asked, told.answered, told.failed, told.ended) == (NODES + 1, NODES, 1, "partial")
+    live.pass_s(90.0)
+    told, rows = live.sink.answers[-1]
+    assert (told.asked, told.answered, told.ended) == (NODES, NODES, "complete")
+    assert live.handle is not None
+    live.handle.cancel("enough")
+    live.cluster.nodes.pop()
+    live.end()
+
+
+def test_a_node_that_comes_after_the_last_epoch_holds_nothing_up(live: Live) -> None:
+    """The query is still out, since it waits for one that fell silent, and goes to the newcomer as well."""
+    live.ask("SELECT count(*) FROM fw EVERY '2 seconds' FOR '10 seconds'")
+    live.pass_s(9.0)
+    live.cluster.grow()
+    live.cluster.world.crash(live.cluster.hosts[4])
+    live.pass_s(5.0)
+    asker, newcomer = live.cluster.nodes[1], live.cluster.nodes[5]
+    assert newcomer.overlay.router.joined
+    (query,) = asker.proxy.queries.values()
+    for root in query._roots:
+        asker.overlay.spread.renew(root)
+    live.pass_s(1.0)
+    assert newcomer.executor.knows(query.spec.id)
+    assert query.spec.id not in newcomer.executor.runs
+    live.pass_s(20.0)
+    account = live.sink.account
+    assert account is not None
+    assert (account.asked, account.answered + account.empty, account.ended) == (NODES + 1, NODES, "partial")
+    assert account.elapsed_s < 30.0
+
+
+def test_many_continuous_queries_are_counted_together_and_none_costs_nothing(live: Live) -> None:
+    def started() -> int:
+        return live.cluster.nodes[1].overlay.spread.statistics().started
+
+    quiet = started()
+    live.pass_s(60.0)
+    assert started() == quiet
+    handles = [
+        live.node.service.query(QueryRequest("SELECT count(*) FROM fw EVERY '5 seconds'", "sql"), Epochs())
+        for _ in range(20)
+    ]
+    live.pass_s(20.0)
+    before = started()
+    live.pass_s(60.0)
+    assert started() - before == 4, "one census in fifteen seconds for all"
+    for handle in handles:
+        handle.cancel("enough")
+    live.pass_s(10.0)
+    quiet = started()
+    live.pass_s(60.0)
+    assert started() == quiet
+    assert live.cluster.leftovers() == []
 
 
 # -- windows of event time

@@ -157,7 +157,7 @@ class PutEpochs(Operator):
     def _begin(self) -> None:
         options, spec = self.options, self._run.spec
         every_s = options["every"] or ONE_SHOT_S
-        self._began_s = self.context.clock.now() + options["first"]
+        self._began_s = self._run.started_s + options["first"]
         self._spec = SessionSpec(
             id=self._id,
             strategy=parse(options["strategy"]),
@@ -170,7 +170,13 @@ class PutEpochs(Operator):
             degree_max=options["degree"],
             root=spec.proxy.address,
         )
-        self._take_part(self._id, self._spec, 0, 0)
+        # A node to which the query comes late begins with the epoch that is next.
+        passed = int((self.context.clock.now() - self._began_s) // every_s)
+        first = passed + 1 if passed > 0 else 0
+        if first >= self._spec.epochs:
+            self.context.sink_ended(self.name)
+            return
+        self._take_part(self._id, self._spec, 0, first)
         self._stop = self._splits.listen(
             self._id, lambda split: self.context.guard(lambda: self._split(split))
         )
@@ -213,10 +219,7 @@ class PutEpochs(Operator):
 
     def _edges(self) -> Edges:
         """This node's place in the tree by which the query came; the asker is its root."""
-        branch = self._run.branch
-        me = self._service.address
-        if branch is None:
-            return Edges(None, ())
+        branch, me = self._run.branch, self._service.address
         parent = None if branch.root.address == me or branch.parent is None else branch.parent.address
         return Edges(parent, tuple(child.address for child in branch.children if child.address != me))
 

@@ -90,6 +90,7 @@ class ScanEpochs(Source):
         exchange.when_complete(EPOCHS + channel, lambda: self.context.guard(self._end))
 
     def close(self) -> None:
+        self.context.services["splits"].forget(self._id)
         for stop in self._stops:
             stop()
         for timer in self._timers.values():
