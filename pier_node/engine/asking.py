@@ -51,7 +51,7 @@ class Asked:
         self._clock = clock
         self._started_s = clock.now()
         self._query: Asking | None = None
-        self._cancelled = ""
+        self.ended = False
         self._asked = self._answered = 0
         self._epochs = Epochs(sink.epoch_account)
 
@@ -60,11 +60,9 @@ class Asked:
         return self._clock.now() - self._started_s
 
     def attach(self, query: Asking) -> None:
-        """The query has started. A client that changed its mind meanwhile is heard now."""
+        """The query has started."""
         self._query = query
         self._sink.on_ready(query.ready)
-        if self._cancelled:
-            query.cancel(self._cancelled)
 
     # -- for the engine
 
@@ -91,6 +89,7 @@ class Asked:
     def end(self, account: WireAccount) -> None:
         """The last word on the whole query."""
         account = msgspec.structs.replace(account, notes=(*account.notes, *self.remarks))
+        self.ended = True
         self._over(self, account)
         self._sink.finish(account)
 
@@ -108,15 +107,20 @@ class Asked:
     # -- for the client
 
     def cancel(self, reason: str) -> None:
-        self._cancelled = reason
+        """At once, also while it is being planned: then nobody has been asked."""
         if self._query is not None:
             self._query.cancel(reason)
+        elif not self.ended:
+            self.end(
+                WireAccount(query="", ended="cancelled", elapsed_s=round(self.age_s, 6), notes=(reason,))
+            )
 
     def taps(self, on: bool, operators: tuple[str, ...]) -> None:
         if self._query is not None:
             self._query.taps(on, operators)
 
     def fail(self, failure: Failure) -> None:
+        self.ended = True
         self._over(self, failure)
         self._sink.fail(failure)
 

@@ -21,6 +21,7 @@ from query.plan import Plan
 from ufl.sql import Repetition, TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
+UNTOLD = "planned without the data dictionary: the ring did not say in time what tables there are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Text:
     time_s: int
     tables: Mapping[str, TableInfo] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
+    #: The ring did not say in time what tables there are: there may be more than these.
+    untold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ def _compile_ufl(text: Text) -> Plan:
 
 def _compile_sql(text: Text) -> Question:
     done = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
-    return Question(done.plan, done.repetition, done.remarks)
+    # Without having been told, nothing can be said of tables that nobody seems to have.
+    return Question(done.plan, done.repetition, (UNTOLD,) if text.untold else done.remarks)
 
 
 def _explain_sql(text: Text) -> str:
@@ -91,19 +95,20 @@ LANGUAGES: dict[str, Language] = {
 
 
 def compiled(language: Language, text: Text) -> Question | Failure:
-    return _or_failure(lambda: language.compile(text))
+    return _or_failure(language.compile, text)
 
 
 def explained(language: Language, text: Text) -> str | Failure:
-    return _or_failure(lambda: language.explain(text))
+    return _or_failure(language.explain, text)
 
 
 def described(language: Language, text: Text) -> Description | Failure:
-    return _or_failure(lambda: language.describe(text))
+    return _or_failure(language.describe, text)
 
 
-def _or_failure(make: Callable[[], T]) -> T | Failure:
+def _or_failure(make: Callable[[Text], T], text: Text) -> T | Failure:
     try:
-        return make()
+        return make(text)
     except ufl.UflError as error:
-        return Failure("syntax", str(error), Position(error.line, error.column), error.hint)
+        hint = UNTOLD if text.untold else error.hint
+        return Failure("syntax", str(error), Position(error.line, error.column), hint)

@@ -2,7 +2,8 @@
 
 The tables that a query names are looked up in the data dictionary; if one of them is not in it, all nodes are asked,
 so a table is known the moment a node has it. A query that fails by what was remembered is tried again with what the
-ring says now, so nothing is ever refused for having been unknown a second ago.
+ring says now, so nothing is ever refused for having been unknown a second ago. A ring that takes long to answer,
+because part of it is cut off, is not waited for: a query can do without, and its time is running.
 """
 
 from __future__ import annotations
@@ -47,14 +48,16 @@ class Dictionary:
             found.update(entry[1])
         return found
 
-    def ask(self, names: Collection[str] | None, done: Callable[[Tables], None]) -> None:
-        """What the ring says now of some tables, or of all."""
+    def ask(
+        self, names: Collection[str] | None, until_s: float, done: Callable[[Tables, bool], None]
+    ) -> None:
+        """What the ring says now of some tables, or of all; and whether it has said all by a time of the clock."""
         wanted = None if names is None else list(dict.fromkeys(name.lower() for name in names))
         if wanted is None or len(wanted) > LOOKED_UP_MAX:
-            self._ask_all(wanted, done)
+            self._ask_all(wanted, until_s, done)
             return
         if not wanted:
-            done({})
+            done({}, True)
             return
         found: dict[str, Tables] = {}
 
@@ -64,16 +67,28 @@ class Dictionary:
                 return
             if all(found.values()):
                 self._remember(found)
-                done({name: info for tables in found.values() for name, info in tables.items()})
+                done({name: info for tables in found.values() for name, info in tables.items()}, True)
             else:
-                self._ask_all(wanted, done)
+                self._ask_all(wanted, until_s, done)
 
         for name in wanted:
-            self._catalog.look_up(name, lambda facts, name=name: looked_up(name, facts))  # type: ignore[misc]
+            self._catalog.look_up(
+                name,
+                lambda facts, name=name: looked_up(name, facts),  # type: ignore[misc]
+                self._left_s(until_s),
+            )
 
-    def _ask_all(self, wanted: Collection[str] | None, done: Callable[[Tables], None]) -> None:
+    def _left_s(self, until_s: float) -> float:
+        return max(0.0, until_s - self._clock.now())
+
+    def _ask_all(
+        self, wanted: Collection[str] | None, until_s: float, done: Callable[[Tables, bool], None]
+    ) -> None:
         def answered(facts: list[TableFacts], coverage: Coverage) -> None:
             tables = {each.name: info_of(each) for each in facts}
+            if not self._left_s(until_s):
+                done(tables, False)
+                return
             self._all = (self._clock.now(), tables)
             self._remember(
                 {
@@ -81,9 +96,9 @@ class Dictionary:
                     for name in wanted or ()
                 }
             )
-            done(tables)
+            done(tables, True)
 
-        self._catalog.ask(answered)
+        self._catalog.ask(answered, self._left_s(until_s))
 
     def _remember(self, found: dict[str, Tables]) -> None:
         now_s = self._clock.now()

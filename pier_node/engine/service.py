@@ -51,6 +51,11 @@ _log = logging.getLogger("pier.query")
 
 #: Texts longer than this are parsed off the event loop: a megabyte takes a second or two.
 PARSE_HERE_CHARS = 20_000
+#: How long the ring has to say what tables there are; a query is planned without that then.
+PLAN_S = 5.0
+#: The least that is left of a query's time when it has been planned; from when on the account notes how long that took.
+TIME_LEAST_S = 0.1
+PLAN_NOTED_S = 1.0
 #: A continuous query that nobody cancels ends after this time: nobody remembers it then.
 CONTINUOUS_S_MAX = 30 * 86_400.0
 #: On top of the epochs: to reach all nodes and to hear from them.
@@ -95,10 +100,12 @@ class QueryService:
             asked.fail(Failure("limit", str(error)))
             return asked
 
-        self._plan(request, lambda question: self._start(asked, question, limits))
+        self._plan(request, limits, lambda question: self._start(asked, question, limits))
         return asked
 
-    def _plan(self, request: QueryRequest, then: Callable[[Question | Failure], None]) -> None:
+    def _plan(
+        self, request: QueryRequest, limits: Limits, then: Callable[[Question | Failure], None]
+    ) -> None:
         """What is to be run, if the client may run it."""
 
         def allowed(language: Language, text: Text) -> Question | Failure:
@@ -107,7 +114,7 @@ class QueryService:
                 return question
             return may_run(request.who, question.plan, text.query_id) or question
 
-        self._read(request, allowed, then)
+        self._read(request, allowed, then, min(PLAN_S, limits.time_s))
 
     def explain(self, request: QueryRequest, done: Reply[str]) -> None:
         """As text; where it is about keys, with the nodes that own them now."""
@@ -134,6 +141,7 @@ class QueryService:
         request: QueryRequest,
         make: Callable[[Language, Text], T | Failure],
         then: Callable[[T | Failure], None],
+        within_s: float = PLAN_S,
     ) -> None:
         """Makes something of a text; asks the ring for its tables first where the language wants that."""
         language = LANGUAGES.get(request.language)
@@ -141,13 +149,14 @@ class QueryService:
             then(Failure("unsupported", f"this node does not speak {request.language}"))
             return
         query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
+        until_s = self._runtime.now() + within_s
 
-        def read(tables: Tables, last: bool) -> None:
-            text = Text(request.text, query_id, time_s, tables, request.params)
+        def read(tables: Tables, told: bool, last: bool) -> None:
+            text = Text(request.text, query_id, time_s, tables, request.params, not told)
 
             def made(result: T | Failure) -> None:
                 if isinstance(result, Failure) and tables and not last:
-                    self._dictionary.ask(None, lambda now: read(now, last=True))
+                    self._dictionary.ask(None, until_s, lambda now, told: read(now, told, last=True))
                 else:
                     then(result)
 
@@ -157,9 +166,9 @@ class QueryService:
             assert not isinstance(names, Failure), names
             recent = self._dictionary.recent(names)
             if recent is not None:
-                read(recent, last=False)
+                read(recent, told=True, last=False)
             else:
-                self._dictionary.ask(names, lambda now: read(now, last=names is None))
+                self._dictionary.ask(names, until_s, lambda now, told: read(now, told, last=names is None))
 
         self._off_loop(len(request.text), lambda: language.tables(request.text), named)
 
@@ -177,15 +186,23 @@ class QueryService:
         self._runtime.compute(make, done)
 
     def _start(self, asked: Asked, question: Question | Failure, limits: Limits) -> None:
+        """Runs what was planned, in what is left of its time."""
+        if asked.ended:
+            return
         if isinstance(question, Failure):
             asked.fail(question)
             return
         repetition, asked.remarks = question.repetition, question.remarks
+        if asked.age_s >= PLAN_NOTED_S:
+            asked.remarks += (f"{asked.age_s:.1f} s of the query's time had passed when it was planned",)
         if repetition is not None and repetition.again:
             self._repeat(asked, repetition, limits)
             return
         if repetition is not None:
-            limits = msgspec.structs.replace(limits, time_s=lasting_s(repetition, asked.request, limits))
+            time_s = lasting_s(repetition, asked.request, limits)
+        else:
+            time_s = left_s(limits.time_s, asked.age_s)
+        limits = msgspec.structs.replace(limits, time_s=time_s)
         query = self._submit(asked, question.plan, limits, asked)
         if isinstance(query, Failure):
             asked.fail(query)
@@ -228,7 +245,7 @@ class QueryService:
                 else:
                     started(self._submit(asked, question.plan, limits, sink))
 
-            self._plan(asked.request, planned)
+            self._plan(asked.request, limits, planned)
 
         query_id = self._rng.randbytes(8).hex()
         self._repeated[query_id] = asked
@@ -350,6 +367,11 @@ def lasting_s(repetition: Repetition, request: QueryRequest, limits: Limits) -> 
     if repetition.duration_s is None:
         return CONTINUOUS_S_MAX
     return min(CONTINUOUS_S_MAX, repetition.duration_s + 2 * repetition.every_s + SPREAD_S)
+
+
+def left_s(time_s: float, age_s: float) -> float:
+    """What is left of a query's time, in tenths of a second."""
+    return min(time_s, max(TIME_LEAST_S, round(time_s - age_s, 1)))
 
 
 def table_entry(facts: TableFacts) -> TableEntry:

@@ -8,13 +8,16 @@ import pyarrow as pa
 import pytest
 
 from overlay.ring import routing_id
+from pier_node.engine.compilers import UNTOLD
 from pier_node.engine.publication import Publishing
 from pier_node.engine.service import QueryService
 from pier_node.protocol.messages import Account
+from pier_node.protocol.messages import Limits as Wanted
 from pier_node.service import Failure, Publication, PublicationResult, QueryRequest
 from query.batch import from_pydict
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
+from query.engine.proxy import GRACE_S
 from tests.query.engine.cluster import Cluster
 
 
@@ -249,3 +252,46 @@ def test_columns_that_nodes_do_not_share_are_all_known(cluster: Cluster, node: N
     )
     facts = node.tables()["t"]
     assert dict(zip(facts.columns, facts.types, strict=True)) == {"a": "", "b": "string"}
+
+
+def cut_off(cluster: Cluster, number: int) -> None:
+    """Nothing comes from this node any more, nor to it."""
+    others = [host.index for host in cluster.hosts if host.index != cluster.hosts[number].index]
+    cluster.world.faults.partitions.cut({cluster.hosts[number].index}, others, one_way=False)
+
+
+def test_a_ring_that_does_not_say_what_tables_there_are_is_not_waited_for() -> None:
+    """The time of a query runs while it is planned, and its account says why it knew so little."""
+    cluster = Cluster(6)
+    cluster.load("fw", [from_pydict("fw", {"src": ["a"]})] * 6)
+    node, sink = Node(cluster, 1), Sink()
+    cluster.world.run_for(10.0)
+    cut_off(cluster, 1)
+    node.service.query(QueryRequest("SELECT count(*) AS n FROM other", "sql", Wanted(time_s=8.0)), sink)
+    failed = Sink()
+    node.service.query(QueryRequest("DESCRIBE other", "sql"), failed)
+    cluster.world.run_for(8.0 + GRACE_S + 0.5)
+    assert failed.failure is not None
+    assert failed.failure.hint == UNTOLD
+    assert sink.account is not None
+    assert UNTOLD in sink.account.notes
+    assert not any("no node knows" in note for note in sink.account.notes)
+    assert any("when it was planned" in note for note in sink.account.notes)
+    assert sink.account.ended in ("partial", "limit")
+
+
+def test_a_query_is_cancelled_while_it_is_planned() -> None:
+    cluster = Cluster(6)
+    node, sink = Node(cluster, 1), Sink()
+    cut_off(cluster, 1)
+    handle = node.service.query(QueryRequest("SELECT count(*) AS n FROM fw", "sql"), sink)
+    cluster.world.run_for(1.0)
+    assert sink.account is None
+    handle.cancel("enough")
+    account = sink.account
+    assert account is not None
+    assert (account.ended, account.asked, account.notes) == ("cancelled", 0, ("enough",))
+    cluster.world.run_for(60.0)
+    assert sink.account is account
+    assert node.service.statistics().asked == 0
+    assert not cluster.nodes[1].proxy.queries

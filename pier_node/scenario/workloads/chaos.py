@@ -1,11 +1,12 @@
 """Whole nodes under every fault at once: questions and publications throughout, and judges outside the system.
 
-Every node has the same number of rows of a table of its own. Somebody asks somewhere, all the time, how many rows there
-are, in all or by group; publishers keep objects alive. Seen from outside, at all times:
+Somebody asks somewhere, all the time, through the door that clients use: counts, groups, joins, answers every few
+seconds (`pier_node.scenario.questions`); some change their minds, and cancel there or at any other node. Publishers
+keep objects alive. Seen from outside, at all times:
 
  * an account adds up; an answer that calls itself complete has exactly the rows of the nodes it asked, and none has
-   more than those;
- * a query ends within its budget, whatever happens to nodes, and leaves nothing behind on any of them;
+   more than those; an epoch has the rows of just as many nodes as it says;
+ * a query ends within its budget, whatever happens to nodes, a cancelled one at once, and leaves nothing behind on any;
  * what a node holds stays within bounds.
 
 And at the end, when the faults are over and the ring has had time to heal:
@@ -16,42 +17,29 @@ And at the end, when the faults are over and the ring has had time to heal:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import pyarrow as pa
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import PutObject
 from overlay.objects.name import Name
 from overlay.ring import owned_arc, routing_id
 from overlay.stack import OverlayConfig
-from pier_node.engine.compilers import LANGUAGES, Text, compiled
+from pier_node.engine.service import QueryService
 from pier_node.engine.tables import NodeTables
+from pier_node.protocol.messages import QueryEntry
 from pier_node.scenario.form import Form, NotNegative, Positive, Rate
 from pier_node.scenario.overlay_nodes import Life, OverlayNodes
+from pier_node.scenario.questions import DRAWN, TABLE, Asked, table_of
 from pier_node.scenario.sample import Sample
 from pier_node.scenario.workload import Workload, register_workload
-from pier_node.service import Failure
-from pier_node.sources.static import StaticTable
-from query.batch import Batch
+from pier_node.service import Failure, QueryRequest
 from query.dataflow.budget import Limits
-from query.engine.account import Account
-from query.engine.messages import Remark
 from query.engine.node import NODE_MESSAGES, EngineNode
-from query.engine.proxy import TooManyQueries
-from query.plan import Plan
 from runtime.sim import SimHost, World
-from ufl.sql.tables import TableInfo
 
-TABLE, NAMESPACE = "rows", "kept"
-GROUPS = 5
-COUNT = f"SELECT count(*) AS n FROM {TABLE}"
-BY_GROUP = f"SELECT g, count(*) AS n FROM {TABLE} GROUP BY g"
-#: What a query may take beyond its limit of time: the grace in which nodes that ran out of it say so, and a timer's
-#: turn on a host that is slow or whose clock drifts.
-BUDGET_SLACK_S = 7.0
+NAMESPACE = "kept"
 #: How often what nodes hold is looked at.
 LOOK_S = 30.0
 #: Complaints of one kind that are told; all are counted.
@@ -61,10 +49,13 @@ TOLD_MAX = 5
 class ChaosForm(Form, frozen=True):
     #: Quiet time between the last arrival and the first question.
     settle_s: NotNegative = 30.0
-    rows_per_node: int = 10
     #: Mean time between two questions.
     ask_every_s: Positive = 20.0
     query_time_s: Positive = 30.0
+    #: Share of the questions that are cancelled, within so long, and of those the share that is cancelled elsewhere.
+    cancelled: Rate = 0.1
+    cancelled_within_s: Positive = 5.0
+    elsewhere: Rate = 0.5
     #: Share of the nodes that publish, what each publishes, and for how long it lives without its publisher.
     publishers: Rate = 0.1
     objects: int = 10
@@ -74,6 +65,7 @@ class ChaosForm(Form, frozen=True):
     runs_max: int = 64
     objects_held_max: int = 5_000
     requests_max: int = 2_000
+    spreads_max: int = 64
     #: Timers and messages of the whole world, for each node.
     pending_per_node_max: int = 400
 
@@ -87,43 +79,18 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows that each node has, as a reader of them."""
+class _Node:
+    """One node as its clients and the judges see it."""
 
-    rows: pa.RecordBatch
-
-    def schema(self) -> pa.Schema:
-        return self.rows.schema
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        yield self.rows
+    engine: EngineNode
+    service: QueryService
 
 
-class _Asked:
-    """One question, and who judges its answer."""
-
-    def __init__(self, chaos: Chaos, life: Life) -> None:
-        self.chaos = chaos
-        self.life = life
-        self.asked_at = chaos.world.now
-        self.rows_counted = 0
-        self.account: Account | None = None
-
-    def rows(self, batch: Batch) -> bool:
-        self.rows_counted += sum(row["n"] for row in batch.to_rows())
-        return True
-
-    def progress(self, asked: int, answered: int) -> None:
-        """Nobody watches."""
-
-    def remark(self, remark: Remark) -> None:
-        """Nobody listens."""
-
-    def finish(self, account: Account) -> None:
-        if self.account is not None:
-            self.chaos.complain("accounts", f"query {account.query} finished twice")
-        self.account = account
-        self.chaos.judge(self, account)
+def _listed(service: QueryService) -> tuple[QueryEntry, ...]:
+    listed: list[tuple[QueryEntry, ...] | Failure] = []
+    service.queries(listed.append)
+    assert not isinstance(listed[0], Failure)
+    return listed[0]
 
 
 @register_workload("chaos")
@@ -135,31 +102,26 @@ class Chaos(Workload[ChaosForm]):
         super().__init__(world, form)
         self._nodes = OverlayNodes(world, OverlayConfig(), world.rng("nodes"))
         self._rng = world.rng("chaos")
-        self._engines: dict[int, EngineNode] = {}
+        self._doors: dict[int, _Node] = {}
         self._kept: list[_Kept] = []
-        self._asked: list[_Asked] = []
-        self._ended: dict[str, int] = {}
+        self._asked = 0
+        #: Questions without an answer, and who was asked.
+        self._open: dict[Asked, Life] = {}
+        self._ended: dict[str, dict[str, int]] = {}
         self._complaints: dict[str, list[str]] = {}
         self._elapsed_s = Sample(world.rng("elapsed sample"))
         self._most: dict[str, int] = {}
         self._running = False
-        self._rows = _Rows(pa.record_batch({"g": [n % GROUPS for n in range(form.rows_per_node)]}))
-        self._tables = {TABLE: TableInfo({"g": pa.int64()}, ("source",))}
-
-    def _plan(self, grouped: bool) -> Plan:
-        """Made for each query: the namespaces of a plan carry its id."""
-        query_id = self._rng.randbytes(8).hex()
-        made = compiled(LANGUAGES["sql"], Text(BY_GROUP if grouped else COUNT, query_id, 0, self._tables))
-        assert not isinstance(made, Failure), made
-        return made.plan
 
     # -- the load
 
     def build(self, host: SimHost) -> None:
         life = self._nodes.build(host)
         tables = NodeTables()
-        tables.register(TABLE, StaticTable(TABLE, self._rows))
-        self._engines[life.number] = EngineNode(host.runtime, host.messenger, life.node, tables)
+        tables.register(TABLE, table_of(life.number))
+        engine = EngineNode(host.runtime, host.messenger, life.node, tables)
+        limits = Limits(time_s=self.form_values.query_time_s)
+        self._doors[life.number] = _Node(engine, QueryService(host.runtime, engine, limits))
         if self._running and self._rng.random() < self.form_values.publishers:
             host.runtime.call_later(10.0, self._publish, life)
 
@@ -198,34 +160,44 @@ class Chaos(Workload[ChaosForm]):
         if not members:
             return
         life = self._rng.choice(members)
-        asked = _Asked(self, life)
-        plan = self._plan(grouped=self._rng.random() < 0.5)
-        try:
-            self._engines[life.number].proxy.submit(plan, Limits(time_s=form.query_time_s), asked)
-        except TooManyQueries as error:
-            self.complain("bounds", str(error))
+        question = self._rng.choice(DRAWN)
+        asked = Asked(question, lambda: self.world.now, form.query_time_s, self.complain, self._over)
+        self._open[asked] = life
+        self._asked += 1
+        request = QueryRequest(question.text, "sql", client=f"client {self._asked}")
+        asked.handle = self._doors[life.number].service.query(request, asked)
+        if self._rng.random() < form.cancelled:
+            after_s = self._rng.uniform(0.0, form.cancelled_within_s)
+            self.world.call_at(self.world.now + after_s, self._cancel, (asked, request.client))
+
+    def _cancel(self, whose: tuple[Asked, str]) -> None:
+        """As its client does, or as somebody does who sees the query in the list of any node."""
+        asked, client = whose
+        life, members = self._open.get(asked), self._nodes.members()
+        if life is None or not life.alive or not members:
             return
-        self._asked.append(asked)
+        assert asked.handle is not None
+        if self._rng.random() >= self.form_values.elsewhere:
+            asked.cancelled_at = self.world.now
+            asked.handle.cancel("the client changed its mind")
+            return
+        elsewhere = self._doors[self._rng.choice(members).number].service
+        running = {entry.id for entry in _listed(elsewhere)}
+        for entry in _listed(self._doors[life.number].service):
+            if entry.client == client and entry.id in running:
+                asked.may_be_cancelled = True
+                elsewhere.cancel(entry.id, lambda reply: None)
 
     # -- judges while it runs
 
     def complain(self, kind: str, text: str) -> None:
         self._complaints.setdefault(kind, []).append(f"at {self.world.now:.1f} s: {text}")
 
-    def judge(self, asked: _Asked, account: Account) -> None:
-        self._ended[account.ended] = self._ended.get(account.ended, 0) + 1
-        elapsed_s = self.world.now - asked.asked_at
-        self._elapsed_s.add(elapsed_s)
-        if elapsed_s > self.form_values.query_time_s + BUDGET_SLACK_S:
-            self.complain("budgets", f"query {account.query} took {elapsed_s:.1f} s")
-        parts = account.answered + account.empty + account.failed + account.unreachable
-        if account.asked != parts:
-            self.complain("accounts", f"{account.asked} asked are not {parts}: {account}")
-        expected = self.form_values.rows_per_node * account.asked
-        if account.ended == "complete" and asked.rows_counted < expected:
-            self.complain("answers", f"{asked.rows_counted} rows and not {expected}: {account}")
-        if asked.rows_counted > expected:
-            self.complain("answers", f"{asked.rows_counted} rows of nodes that are not counted: {account}")
+    def _over(self, asked: Asked, how: str) -> None:
+        self._open.pop(asked, None)
+        self._elapsed_s.add(asked.age_s)
+        ended = self._ended.setdefault(asked.question.name, {})
+        ended[how] = ended.get(how, 0) + 1
 
     def _look(self, _: None) -> None:
         """Looks at what nodes hold, and at queries that should have ended."""
@@ -234,25 +206,23 @@ class Chaos(Workload[ChaosForm]):
             self.world.call_at(self.world.now + LOOK_S, self._look, None)
         for life in self._nodes.living():
             statistics = life.node.dht.statistics()
-            self._bound("runs", len(self._engines[life.number].executor.runs), form.runs_max)
+            self._bound("runs", len(self._doors[life.number].engine.executor.runs), form.runs_max)
             self._bound("objects", statistics.store.objects, form.objects_held_max)
             self._bound("requests", statistics.requests.under_way, form.requests_max)
+            self._bound("spreads", life.node.spread.statistics().open, form.spreads_max)
         living = sum(1 for _ in self._nodes.living())
         self._bound("pending", self.world.wheel.pending(), form.pending_per_node_max * max(1, living))
-        overdue_s = form.query_time_s + BUDGET_SLACK_S
-        late = [each for each in self._open() if self.world.now - each.asked_at > overdue_s]
-        for each in late:
-            self.complain("budgets", f"a query asked at {each.asked_at:.1f} s has not ended")
-        self._asked = [each for each in self._open() if each not in late]
+        for asked, life in list(self._open.items()):
+            if not life.alive:
+                del self._open[asked]
+            elif asked.is_late():
+                self.complain("budgets", f"{asked.question.name}, {asked.age_s:.1f} s old, has not ended")
+                del self._open[asked]
 
     def _bound(self, what: str, held: int, most: int) -> None:
         self._most[what] = max(self._most.get(what, 0), held)
         if held > most:
             self.complain("bounds", f"{held} {what}, the bound is {most}")
-
-    def _open(self) -> Iterator[_Asked]:
-        """Questions without an account whose asker lives."""
-        return (each for each in self._asked if each.account is None and each.life.alive)
 
     # -- the end
 
@@ -281,9 +251,13 @@ class Chaos(Workload[ChaosForm]):
         return [each for each in self._kept if each.publisher.alive and each.stored]
 
     def _leftovers(self) -> list[str]:
-        left = [f"a query asked at {each.asked_at:.1f} s never ended" for each in self._open()]
+        left = [
+            f"{asked.question.name}, {asked.age_s:.1f} s old, never ended"
+            for asked, life in self._open.items()
+            if life.alive
+        ]
         for life in self._nodes.living():
-            engine = self._engines[life.number]
+            engine = self._doors[life.number].engine
             left += [f"query {query} is left at node {life.number}" for query in engine.executor.runs]
             left += [f"query {query} is left at its asker {life.number}" for query in engine.proxy.queries]
             if spreads := life.node.spread.statistics().open:
@@ -307,8 +281,8 @@ class Chaos(Workload[ChaosForm]):
     def figures(self) -> Mapping[str, Any]:
         return {
             "simulated_hours": round(self.world.now / 3600.0, 3),
-            "queries": sum(self._ended.values()),
-            "ended": dict(sorted(self._ended.items())),
+            "queries": sum(sum(ended.values()) for ended in self._ended.values()),
+            "ended": {kind: dict(sorted(ended.items())) for kind, ended in sorted(self._ended.items())},
             "elapsed_s": self._elapsed_s.figures(),
             "published": len(self._kept),
             "live_objects": len(self._live_objects()),

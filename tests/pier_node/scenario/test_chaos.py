@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from pier_node.scenario import load_scenario, run_scenario
+from pier_node.scenario.questions import QUESTIONS, ROWS, table_of
 from pier_node.scenario.random_faults import MENU
-from pier_node.scenario.workloads.chaos import Chaos
+from pier_node.scenario.workloads import chaos
+from query.engine.executor import Executor
 from runtime.rng import Rng
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
@@ -22,6 +24,7 @@ SEEDS, GROUPS = 50, 10
 def test_whole_nodes_come_through_everything(group: int) -> None:
     scenario, _ = load_scenario(FILE)
     drawn: dict[str, int] = {}
+    ended: dict[str, int] = {}
     hours = queries = 0.0
     for seed in range(1 + group, SEEDS + 1, GROUPS):
         result = run_scenario(scenario, seed)
@@ -30,8 +33,15 @@ def test_whole_nodes_come_through_everything(group: int) -> None:
         queries += result.figures["queries"]
         for name, count in result.faults.items():
             drawn[name] = drawn.get(name, 0) + count
-    print(f"seeds {group + 1}, {group + 1 + GROUPS} ... {SEEDS}: {hours:.2f} h, {queries:g} queries, {drawn}")
+        for kind, ways in result.figures["ended"].items():
+            for how, count in ways.items():
+                ended[how] = ended.get(how, 0) + count
+                ended[kind] = ended.get(kind, 0) + count
+    print(
+        f"seeds {group + 1}, {group + 1 + GROUPS} ... {SEEDS}: {hours:.2f} h, {queries:g} queries, {ended}, {drawn}"
+    )
     assert drawn["crashed"] + drawn["churn_ended"] > 0
+    assert ended.keys() >= {"complete", "partial", "cancelled", *(question.name for question in QUESTIONS)}
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -58,16 +68,18 @@ def test_every_fault_there_is_can_be_drawn() -> None:
 def test_the_judges_see_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes whose rows are not all counted are found out."""
     scenario, _ = load_scenario(FILE)
-    built = Chaos.build
-
-    def without_rows(chaos: Chaos, host: object) -> None:
-        built(chaos, host)  # type: ignore[arg-type]
-        if len(chaos._engines) == 3:
-            chaos._rows = type(chaos._rows)(chaos._rows.rows.slice(0, 1))
-
-    monkeypatch.setattr(Chaos, "build", without_rows)
+    monkeypatch.setattr(chaos, "table_of", lambda node: table_of(node, rows=1 if node == 3 else ROWS))
     told = [each.found for each in run_scenario(scenario, 1).checks if not each.holds]
     assert any(text.startswith("answers:") for text in told), told
+
+
+def test_a_spread_that_stays_open_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries that end without a word to who waits for them."""
+    scenario, _ = load_scenario(FILE)
+    monkeypatch.setattr("overlay.spread.branch.Branch.cancel", lambda branch: None)
+    monkeypatch.setattr("query.engine.executor.Executor._stop", Executor._end)
+    told = [each.found for each in run_scenario(scenario, 1).checks if not each.holds]
+    assert any(text.startswith("leftovers:") for text in told), told
 
 
 def test_a_lost_object_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
