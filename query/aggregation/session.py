@@ -33,7 +33,7 @@ BEHIND_EPOCHS = 1.5
 
 #: Asked for this node's own state of an epoch, which it hands to the function it is given, at once or later; empty
 #: for nothing.
-Source: TypeAlias = Callable[[int, Callable[[bytes], None]], None]
+Source: TypeAlias = Callable[[int, Callable[[bytes | None], None]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +168,14 @@ class Session:
         at_s = self._began_s + self._next * self.spec.epoch_s
         self._timer = self._runtime.call_later(max(0.0, at_s - self._runtime.now()), self._begin, None)
 
-    def _own(self, number: int, state: bytes, began_s: float) -> None:
-        """This node's own state of an epoch is there."""
+    def _own(self, number: int, state: bytes | None, began_s: float) -> None:
+        """This node's own state of an epoch is there; None: it has none, and is not counted among those in it."""
         epoch = None if self._closed else self._epoch(number)
         if epoch is None or epoch.began:
             self.counts.late += epoch is None and not self._closed
             return
         epoch.began = True
-        epoch.add(state, 1, began_s, self._combine, self.is_root)
+        epoch.add(state or b"", 0 if state is None else 1, began_s, self._combine, self.is_root)
         if self.is_root or self._waits:
             self._progress(epoch)
         else:

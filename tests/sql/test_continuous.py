@@ -282,6 +282,21 @@ def test_a_node_that_comes_later_has_its_part_and_one_that_died_is_forgotten(liv
     live.end()
 
 
+def test_a_node_that_could_not_read_its_rows_in_time_is_not_counted_in_that_epoch(live: Live) -> None:
+    """As on a host that stood still for longer than an epoch."""
+    live.cluster.load("fw", [live.rows("old")] * NODES)
+    live.ask("SELECT count(*) AS n FROM fw EVERY '2 seconds' FOR '10 seconds'")
+    live.pass_s(3.0)
+    (run,) = live.cluster.nodes[3].executor.runs.values()
+    (put,) = (each for flow in run._flows.values() for each in flow.operators.values() if each.TYPE == "put")
+    put._began_s -= 5.0  # type: ignore[attr-defined]
+    account = live.end()
+    told = [(told.answered, told.failed, rows) for told, rows in live.sink.answers]
+    assert (NODES - 1, 1, [(NODES - 1,)]) in told
+    assert all(rows == [(answered,)] for answered, _, rows in told)
+    assert any("without this node" in reason for reason in account.dropped)
+
+
 def test_a_node_that_comes_after_the_last_epoch_holds_nothing_up(live: Live) -> None:
     """The query is still out, since it waits for one that fell silent, and goes to the newcomer as well."""
     live.ask("SELECT count(*) FROM fw EVERY '2 seconds' FOR '10 seconds'")

@@ -56,7 +56,7 @@ FIRST = Option(
     least=0.0,
     most=EVERY_MOST_S,
 )
-Give: TypeAlias = Callable[[bytes], None]
+Give: TypeAlias = Callable[[bytes | None], None]
 
 
 @dataclass(slots=True)
@@ -238,8 +238,8 @@ class PutEpochs(Operator):
                 return
         late_s = self.context.clock.now() - self._began_s - epoch * self._spec.epoch_s
         if len(self._reading) >= READING_MAX or late_s >= self._spec.epoch_s:
-            self.drop(0, "an epoch without this node: its time was over before its rows could be read")
-            give(b"")
+            self.drop(1, "epochs without this node: their time was over before their rows could be read")
+            give(None)
             return
         tag = self.context.next_tag()
         self._reading[tag] = Reading(epoch, self._shape.grouping(), [(part, give)])

@@ -108,3 +108,44 @@ async def interrupted(directory: ClusterDir, folder: Path) -> None:
     assert process.returncode == 130
     account = json.loads(errors.splitlines()[-1])
     assert (account["ended"], account["asked"]) == ("cancelled", NODES)
+
+
+async def test_a_killed_node_is_missing_in_the_next_epochs_and_back_when_it_is_started_again(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "fw.csv").write_text("g\n1\n2\n")
+    directory = ClusterDir(tmp_path / "cluster")
+    nodes = processes.prepare(directory, NODES, [f"fw=csv:{tmp_path}/fw.csv"])
+    started = processes.start_missing(nodes)
+    try:
+        await processes.wait_formed(directory, nodes, started)
+        asked, killed = started[0], started[2]
+        (state,) = (each for each in directory.running() if each.pid == asked.pid)
+        async with processes.connect_to(directory, state) as conn:
+            answer = conn.query("SELECT count(*) AS n FROM fw EVERY '1 second'")
+            coming, steps = 0, [NODES, NODES - 1, NODES]
+            with trio.fail_after(120.0):
+                async for event in answer.events():
+                    if isinstance(event, Piece):
+                        coming = event.batch.column("n")[0].as_py()
+                    elif isinstance(event, Account) and event.epoch is not None:
+                        assert coming == 2 * event.answered
+                        if steps and event.answered == steps[0]:
+                            steps.pop(0)
+                            if len(steps) == 2:
+                                killed.kill()
+                                killed.wait()
+                            elif len(steps) == 1:
+                                assert (event.failed, event.ended) == (1, "partial")
+                                started += processes.start_missing(nodes)
+                            else:
+                                answer.cancel()
+            assert steps == []
+            assert answer.account is not None
+            assert answer.account.ended == "cancelled"
+            assert await conn.queries() == ()
+    finally:
+        with trio.CancelScope(shield=True):
+            await processes.stop(directory)
+        for process in started:
+            process.wait()
