@@ -32,7 +32,7 @@ BEHIND_EPOCHS = 1.5
 
 
 #: Asked for this node's own state of an epoch, which it hands to the function it is given, at once or later; empty
-#: for nothing.
+#: for nothing, None when it could not be read in time.
 Source: TypeAlias = Callable[[int, Callable[[bytes | None], None]], None]
 
 

@@ -15,7 +15,7 @@ from query.dataflow.check import operator_problems
 from query.dataflow.settings import read
 from query.engine.epochs import OPTIONS, TOO_LARGE, combiner, session_id
 from query.plan import Plan
-from tests.query.engine.cluster import Cluster, Collector
+from tests.query.engine.cluster import Cluster, Collector, MemoryTable
 
 EPOCHS = """
 %opgraph(local) {{
@@ -200,6 +200,30 @@ def test_groups_that_outgrow_a_tree_are_divided(
     cluster.world.run_for(2.0)
     assert cluster.leftovers() == []
     assert all(len(node.aggregations) == 0 for node in cluster.nodes)
+
+
+def test_a_node_that_comes_later_learns_how_the_groups_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("query.engine.trees.CHANNEL_BYTES_MAX", 2_000)
+    monkeypatch.setattr("query.operators.scan.epochs.PARTS_STEP", 8)
+    cluster = Cluster(4)
+    names = [f"10.0.{n // 100}.{n % 100}" for n in range(400)]
+    rows = from_pydict("fw", {"src": names})
+    cluster.load("fw", [rows] * 4)
+    sink = Collector()
+    query = cluster.ask(plan(BY_SOURCE, count=""), sink=sink)
+    cluster.world.run_for(12.0)
+    cluster.grow()
+    cluster.tables[4].tables["fw"] = MemoryTable([rows])
+    cluster.world.run_for(40.0)
+    epochs = last(sink)
+    at_last = epochs[max(epochs)]
+    assert {row["src"]: row["n"] for row in at_last} == dict.fromkeys(names, 5)
+    assert {row["nodes"] for row in at_last} == {5}
+    query.cancel("enough")
+    cluster.world.run_for(5.0)
+    assert cluster.leftovers() == []
+    assert all(len(node.aggregations) == 0 for node in cluster.nodes)
+    assert not cluster.nodes[0].proxy.splits._announced
 
 
 def test_one_group_that_outgrows_a_tree_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
