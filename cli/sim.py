@@ -12,6 +12,9 @@ import os
 import re
 import sys
 import time
+import traceback
+from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -19,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from pier_node.scenario import NODES_MAX, ScenarioError, load_scenario, run_scenario, with_latencies
+from pier_node.scenario import DRAWN, NODES_MAX, ScenarioError, load_scenario, run_scenario, with_latencies
 
 #: Seeds in one call; each is a whole run.
 SEEDS_MAX = 10_000
@@ -82,19 +85,50 @@ def _run_seed(file: Path, seed: int, nodes: int | None, matrix: Path | None) -> 
 
 
 def _run_seeds(args: argparse.Namespace) -> dict[str, Any]:
+    scenario, _ = load_scenario(args.file)
     jobs = max(1, min(args.jobs or os.cpu_count() or 1, len(args.seeds)))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(_run_seed, args.file, seed, args.nodes, args.latencies) for seed in args.seeds]
+        futures = [pool.submit(_try_seed, args.file, seed, args.nodes, args.latencies) for seed in args.seeds]
         runs = [future.result() for future in futures]
     failed = [each["seed"] for each in runs if not each["holds"]]
+    whole = [each for each in runs if "error" not in each]
+    hours = round(sum(each["simulated_s"] for each in whole) / 3600.0, 2)
+    faults = Counter[str]()
+    for each in whole:
+        faults.update(each["faults"])
+    told = f"{len(failed)} FAILED: {', '.join(map(str, failed))}" if failed else "all hold"
+    print(
+        f"{len(runs)} seeds, {hours:g} simulated hours, {_struck(faults):,} faults: {told}",
+        file=sys.stderr,
+    )
     return {
-        "scenario": runs[0]["scenario"],
+        "scenario": scenario.name,
         "seeds": len(runs),
         "seeds_failed": failed,
+        "simulated_hours": hours,
+        "faults": dict(sorted(faults.items())),
         "holds": not failed,
         "runs": runs,
-        "trace_hash": [each["trace_hash"] for each in runs],
+        "trace_hash": [each.get("trace_hash", "") for each in runs],
     }
+
+
+def _try_seed(file: Path, seed: int, nodes: int | None, matrix: Path | None) -> dict[str, Any]:
+    """One seed of many: what escapes from a node is a fault that this seed shows, not the end of the others."""
+    try:
+        return _run_seed(file, seed, nodes, matrix)
+    except ScenarioError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        print(f"seed {seed}: {type(error).__name__}: {error}", file=sys.stderr)
+        return {"seed": seed, "holds": False, "error": f"{type(error).__name__}: {error}"}
+
+
+def _struck(faults: Mapping[str, int]) -> int:
+    """Faults of a run: those drawn at random, or else the hosts that were struck one by one."""
+    drawn = sum(count for name, count in faults.items() if name.startswith(DRAWN))
+    return drawn or sum(faults.get(name, 0) for name in ("crashed", "churn_ended"))
 
 
 def _seeds(text: str) -> range:
