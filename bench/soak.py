@@ -3,10 +3,11 @@
     ./run python -m bench.soak --hours 1              eight processes, an hour
     ./run python -m bench.soak --hours 0.01 --nodes 3 the short form
 
-Clients come and go, ask in SQL, publish rows that expire, put and get objects; samples of every process are taken all
-the while: resident memory, descriptors, and what the node itself says it holds (timers, streams, runs of queries,
-requests under way). The first third is warm-up: caches fill, allocators settle. Then the median of the middle third
-is held against that of the last. Prints one JSON object; exit code 1 when something grew.
+Clients come and go, ask in SQL, once and for answers again and again, cancel, publish rows that expire, put and get
+objects; samples of every process are taken all the while: resident memory, descriptors, and what the node itself says
+it holds (timers, streams, runs of queries, requests and spreads under way). The first third is warm-up: caches fill,
+allocators settle. Then the median of the middle third is held against that of the last. Prints one JSON object; exit
+code 1 when something grew.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 import trio
 
-from pier_node.client import Connection, PierError
+from pier_node.client import Account, Connection, PierError
 from pier_node.cluster import processes
 from pier_node.cluster.directory import ClusterDir
 from pier_node.data_dir import NodeState
@@ -45,6 +46,9 @@ QUERIES = (
     "SELECT n FROM fw WHERE n < 20",
     "SELECT a.g, count(*) AS n FROM fw a JOIN fw b ON a.n = b.n GROUP BY a.g",
 )
+LIVE = "SELECT count(*) AS n FROM fw EVERY '0.5 seconds'"
+#: Epochs of a continuous query that a client waits for.
+EPOCHS = 3
 #: What a node says it holds.
 HELD = (
     "runtime.timers",
@@ -100,7 +104,7 @@ class Soak:
                 await trio.sleep(self.pause_s)
 
     async def _act(self, conn: Connection, rng: random.Random) -> None:
-        what = rng.choice(("ask", "ask", "ask", "publish", "object", "cancel"))
+        what = rng.choice(("ask", "ask", "ask", "publish", "object", "cancel", "live"))
         self.done[what] = self.done.get(what, 0) + 1
         if what == "ask":
             answer = conn.query(rng.choice(QUERIES))
@@ -117,8 +121,19 @@ class Soak:
             key = str(rng.randrange(100))
             await conn.put("soak", key, rng.randbytes(500), lifetime_s=LIFETIME_S)
             await conn.get("soak", key)
+        elif what == "live":
+            await self._watch_live(conn)
         else:
             conn.query(QUERIES[1]).cancel()
+
+    async def _watch_live(self, conn: Connection) -> None:
+        answer = conn.query(LIVE)
+        seen = 0
+        async for event in answer.events():
+            if isinstance(event, Account) and event.epoch is not None:
+                seen += 1
+                if seen == EPOCHS:
+                    answer.cancel()
 
     # -- the watch
 

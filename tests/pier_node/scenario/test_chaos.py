@@ -15,9 +15,10 @@ from query.engine.executor import Executor
 from runtime.rng import Rng
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
-FILE, LONG = SCENARIOS / "chaos-short.toml", SCENARIOS / "chaos.toml"
+FILE, LONG, PACKETS = (SCENARIOS / f"{name}.toml" for name in ("chaos-short", "chaos", "chaos-packets"))
 #: In groups, so that two workers share them.
 SEEDS, GROUPS = 50, 10
+SEEDS_PACKETS = 10
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
@@ -42,6 +43,19 @@ def test_whole_nodes_come_through_everything(group: int) -> None:
     )
     assert drawn["crashed"] + drawn["churn_ended"] > 0
     assert ended.keys() >= {"complete", "partial", "cancelled", *(question.name for question in QUESTIONS)}
+
+
+@pytest.mark.parametrize("group", range(2))
+def test_they_do_on_the_shipped_transport(group: int) -> None:
+    """Packets are lost, doubled and overtaken; seals and congestion control are those of real nodes."""
+    scenario, _ = load_scenario(PACKETS)
+    assert scenario.network.level == "packet"
+    lost = 0
+    for seed in range(1 + group, 1 + 2 * SEEDS_PACKETS, 2):
+        result = run_scenario(scenario, seed)
+        assert result.holds, f"seed {seed}: {[each for each in result.checks if not each.holds]}"
+        lost += result.traffic["drops"].get("lost", 0)
+    assert lost > 0
 
 
 @pytest.mark.parametrize("seed", [1, 2])
