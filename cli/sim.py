@@ -22,7 +22,14 @@ from typing import Any
 
 import msgspec
 
-from pier_node.scenario import DRAWN, NODES_MAX, ScenarioError, load_scenario, run_scenario, with_latencies
+from pier_node.scenario import (
+    DRAWN_PREFIX,
+    NODES_MAX,
+    ScenarioError,
+    load_scenario,
+    run_scenario,
+    with_latencies,
+)
 
 #: Seeds in one call; each is a whole run.
 SEEDS_MAX = 10_000
@@ -127,7 +134,7 @@ def _try_seed(file: Path, seed: int, nodes: int | None, matrix: Path | None) -> 
 
 def _struck(faults: Mapping[str, int]) -> int:
     """Faults of a run: those drawn at random, or else the hosts that were struck one by one."""
-    drawn = sum(count for name, count in faults.items() if name.startswith(DRAWN))
+    drawn = sum(count for name, count in faults.items() if name.startswith(DRAWN_PREFIX))
     return drawn or sum(faults.get(name, 0) for name in ("crashed", "churn_ended"))
 
 

@@ -3,13 +3,13 @@
 from pier_node.scenario.checks import Check, Verdict, register_check
 from pier_node.scenario.form import NODES_MAX, Scenario
 from pier_node.scenario.load import load_scenario, with_latencies
-from pier_node.scenario.mischief import DRAWN
+from pier_node.scenario.mischief import DRAWN_PREFIX
 from pier_node.scenario.parse import ScenarioError, parse_scenario
 from pier_node.scenario.runner import Result, run_scenario
 from pier_node.scenario.workload import Workload, register_workload
 
 __all__ = [
-    "DRAWN",
+    "DRAWN_PREFIX",
     "NODES_MAX",
     "Check",
     "Result",

@@ -30,7 +30,7 @@ from runtime.rng import Rng
 from runtime.sim import Churn, SimHost, World, skew, slow
 
 #: What the counts of faults drawn at random are called, before their kind.
-DRAWN = "drawn_"
+DRAWN_PREFIX = "drawn_"
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Mischief:
             "restarted": self.restarted,
             "churn_ended": sum(churn.ended for churn in self.churns),
             "churn_replaced": sum(churn.replaced for churn in self.churns),
-            **{f"{DRAWN}{kind}": count for kind, count in sorted(self.drawn.items())},
+            **{f"{DRAWN_PREFIX}{kind}": count for kind, count in sorted(self.drawn.items())},
         }
 
     def _begin(self, fault: tuple[AnyFault, Rng]) -> None:

@@ -112,7 +112,6 @@ class Asked:
         self._complain = complain
         self._over = over
         self._counted = 0
-        self._epochs = 0
 
     @property
     def age_s(self) -> float:
@@ -144,7 +143,6 @@ class Asked:
     def epoch_account(self, account: Account) -> None:
         """An epoch says how many nodes' data is in it: it has the rows of just those."""
         counted, self._counted = self._counted, 0
-        self._epochs += 1
         self._adds_up(account)
         expected = self.question.per_node * account.answered
         if account.rows and counted != expected:

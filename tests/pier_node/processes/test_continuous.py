@@ -7,18 +7,21 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import trio
 
 from pier_node.client import Account, Piece
 from pier_node.cluster import processes
-from pier_node.cluster.directory import ClusterDir
+from pier_node.cluster.directory import ClusterDir, ClusterNode
 from tests.pier_node.processes.test_node_process import clean_environment
 
 pytestmark = [pytest.mark.processes, pytest.mark.trio]
+Process: TypeAlias = "subprocess.Popen[bytes]"
 NODES = 3
 QUERY = "SELECT src, count(*) AS n FROM fw GROUP BY src ORDER BY src EVERY '0.5 seconds' RANGE '0.5 seconds'"
 LINE = (
@@ -34,22 +37,33 @@ def append(folder: Path, *hosts: int) -> None:
             log.write("".join(LINE.format(host) for host in hosts))
 
 
-async def test_rows_of_followed_logs_are_counted_once_and_ctrl_c_ends_it_everywhere(tmp_path: Path) -> None:
-    append(tmp_path, 9, 9, 9)
-    directory = ClusterDir(tmp_path / "cluster")
-    nodes = processes.prepare(directory, NODES, [f"fw=firewall:{tmp_path}/{{name}}.log"])
+@asynccontextmanager
+async def cluster(
+    folder: Path, source: str
+) -> AsyncIterator[tuple[ClusterDir, list[ClusterNode], list[Process]]]:
+    """Nodes that have formed a ring, and their processes."""
+    directory = ClusterDir(folder / "cluster")
+    nodes = processes.prepare(directory, NODES, [source])
     started = processes.start_missing(nodes)
     try:
         await processes.wait_formed(directory, nodes, started)
-        async with processes.connect_to(directory, directory.running()[0]) as conn:
-            await counted_once(conn, tmp_path)
-            await interrupted(directory, tmp_path)
-            assert await conn.queries() == ()
+        yield directory, nodes, started
     finally:
         with trio.CancelScope(shield=True):
             await processes.stop(directory)
         for process in started:
             process.wait()
+
+
+async def test_rows_of_followed_logs_are_counted_once_and_ctrl_c_ends_it_everywhere(tmp_path: Path) -> None:
+    append(tmp_path, 9, 9, 9)
+    async with (
+        cluster(tmp_path, f"fw=firewall:{tmp_path}/{{name}}.log") as (directory, _, _),
+        processes.connect_to(directory, directory.running()[0]) as conn,
+    ):
+        await counted_once(conn, tmp_path)
+        await interrupted(directory, tmp_path)
+        assert await conn.queries() == ()
 
 
 async def counted_once(conn: Any, folder: Path) -> None:
@@ -114,11 +128,7 @@ async def test_a_killed_node_is_missing_in_the_next_epochs_and_back_when_it_is_s
     tmp_path: Path,
 ) -> None:
     (tmp_path / "fw.csv").write_text("g\n1\n2\n")
-    directory = ClusterDir(tmp_path / "cluster")
-    nodes = processes.prepare(directory, NODES, [f"fw=csv:{tmp_path}/fw.csv"])
-    started = processes.start_missing(nodes)
-    try:
-        await processes.wait_formed(directory, nodes, started)
+    async with cluster(tmp_path, f"fw=csv:{tmp_path}/fw.csv") as (directory, nodes, started):
         asked, killed = started[0], started[2]
         (state,) = (each for each in directory.running() if each.pid == asked.pid)
         async with processes.connect_to(directory, state) as conn:
@@ -130,22 +140,18 @@ async def test_a_killed_node_is_missing_in_the_next_epochs_and_back_when_it_is_s
                         coming = event.batch.column("n")[0].as_py()
                     elif isinstance(event, Account) and event.epoch is not None:
                         assert coming == 2 * event.answered
-                        if steps and event.answered == steps[0]:
-                            steps.pop(0)
-                            if len(steps) == 2:
-                                killed.kill()
-                                killed.wait()
-                            elif len(steps) == 1:
-                                assert (event.failed, event.ended) == (1, "partial")
-                                started += processes.start_missing(nodes)
-                            else:
-                                answer.cancel()
+                        if not steps or event.answered != steps[0]:
+                            continue
+                        steps.pop(0)
+                        if len(steps) == 2:
+                            killed.kill()
+                            killed.wait()
+                        elif len(steps) == 1:
+                            assert (event.failed, event.ended) == (1, "partial")
+                            started += processes.start_missing(nodes)
+                        else:
+                            answer.cancel()
             assert steps == []
             assert answer.account is not None
             assert answer.account.ended == "cancelled"
             assert await conn.queries() == ()
-    finally:
-        with trio.CancelScope(shield=True):
-            await processes.stop(directory)
-        for process in started:
-            process.wait()
