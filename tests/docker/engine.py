@@ -1,16 +1,20 @@
 """A container engine for tests: whether there is one, and images made from this tree.
 
-The base image is made once, with debootstrap, and stays in the engine; so do the layers with what a node needs. Only
-the layer with this tree is new each time. Wheels of what a node needs are kept in the user's cache.
+The base image is made once, by docker/make-base.sh, and stays in the engine; so do the layers with what a node needs.
+Only the layer with this tree is new each time. Wheels of what a node needs are kept in the user's cache. Tests that run
+side by side wait for each other there.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,9 +34,19 @@ def why_not() -> str:
         return "the engine does not answer"
     if found.returncode:
         return f"no engine: {found.stderr.strip().splitlines()[-1:] or found.stdout.strip()}"
-    if not _has(base_tag()) and (os.geteuid() != 0 or shutil.which("debootstrap") is None):
-        return "no base image, and none can be made: that takes root and debootstrap (docker/make-base.sh)"
-    return ""
+    with _alone():
+        return "" if _has(base_tag()) else _why_no_base()
+
+
+def _why_no_base() -> str:
+    """Makes the base image; why that cannot be done here, where it cannot."""
+    if os.geteuid() != 0:
+        return "no base image, and making one takes root (docker/make-base.sh)"
+    if shutil.which("debootstrap") is None and shutil.which("apt-get") is None:
+        return "no base image, and making one takes debootstrap or apt-get (docker/make-base.sh)"
+    made = _script("make-base.sh", base_tag())
+    said = " / ".join(made.stderr.strip().splitlines()[-3:])
+    return f"no base image, and none could be made: {said}" if made.returncode else ""
 
 
 def docker(*words: str, timeout_s: float = 60.0) -> str:
@@ -71,8 +85,6 @@ def another_release(tag: str, version: str) -> str:
 
 
 def _built(work: Path, version: str, target: str, tag: str) -> str:
-    if not _has(base_tag()):
-        _script("make-base.sh", base_tag())
     context = work / f"context-{version}"
     shutil.copytree(_wheels(target == "spark"), context / "wheels", copy_function=os.link)
     (context / "wheels" / "pier").mkdir()
@@ -86,14 +98,28 @@ def _wheels(spark: bool = False) -> Path:
     """What a node needs and what installs it, from the cache if the constraints are the same."""
     made_of = (ROOT / "constraints.txt", ROOT / "pyproject.toml", DOCKER / "make-wheels.sh")
     needs = b"".join(file.read_bytes() for file in made_of)
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pier-tests"
-    kept = home / f"wheels-{'spark-' if spark else ''}{_hash(needs)}"
-    if not kept.exists():
-        fresh = home / f"making-{os.getpid()}"
-        _script("make-wheels.sh", *(["--spark"] if spark else []), str(fresh))
-        shutil.rmtree(fresh / "pier")
-        fresh.rename(kept)
+    kept = _cache() / f"wheels-{'spark-' if spark else ''}{_hash(needs)}"
+    with _alone():
+        if not kept.exists():
+            fresh = _cache() / f"making-{os.getpid()}"
+            made = _script("make-wheels.sh", *(["--spark"] if spark else []), str(fresh))
+            assert made.returncode == 0, made.stderr
+            shutil.rmtree(fresh / "pier")
+            fresh.rename(kept)
     return kept
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pier-tests"
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time."""
+    _cache().mkdir(parents=True, exist_ok=True)
+    with (_cache() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _wheel_of_this_tree(copy: Path, version: str, out: Path) -> None:
@@ -118,9 +144,12 @@ def _wheel_of_this_tree(copy: Path, version: str, out: Path) -> None:
     subprocess.run([*command, str(copy)], check=True, timeout=BUILD_TIMEOUT_S)
 
 
-def _script(name: str, *words: str) -> None:
+def _script(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHON": sys.executable}
-    subprocess.run(["sh", str(DOCKER / name), *words], check=True, timeout=BUILD_TIMEOUT_S, env=environment)
+    command = ["sh", str(DOCKER / name), *words]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, env=environment
+    )
 
 
 def _has(tag: str) -> bool:
