@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pier_node.engine.service import SPREAD_S
+from pier_node.engine.service import PLAN_S, SPREAD_S
 from pier_node.protocol.messages import Account
 from pier_node.service import Failure, QueryHandle
 from pier_node.sources.static import StaticTable
@@ -40,8 +40,8 @@ class Question:
     epochs: bool = False
 
     def time_s(self, limit_s: float) -> float:
-        """When it must have ended at the latest."""
-        lasts_s = EVERY_S * (EPOCHS + 2) + SPREAD_S if self.epochs else limit_s
+        """When it must have ended at the latest. The time of a continuous query runs from when it is planned."""
+        lasts_s = PLAN_S + EVERY_S * (EPOCHS + 2) + SPREAD_S if self.epochs else limit_s
         return lasts_s + SLACK_S
 
 
