@@ -16,6 +16,7 @@ import msgspec
 from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
+from query.engine.spec import ID_CHARS_MAX
 from runtime.api import Runtime, Timer
 
 TOPIC = "query-census"
@@ -26,7 +27,7 @@ PERIOD_S = 15.0
 QUERIES_MAX = 256
 
 Ids: TypeAlias = Annotated[
-    tuple[Annotated[str, msgspec.Meta(max_length=64)], ...], msgspec.Meta(max_length=QUERIES_MAX)
+    tuple[Annotated[str, msgspec.Meta(max_length=ID_CHARS_MAX)], ...], msgspec.Meta(max_length=QUERIES_MAX)
 ]
 Counts: TypeAlias = Annotated[
     tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(max_length=QUERIES_MAX)
@@ -59,6 +60,8 @@ class Census:
         self._watched: dict[str, Counted] = {}
         self._timer: Timer | None = None
         self._out: Branch | None = None
+        #: Somebody has begun to watch since the one that is out left.
+        self._due = False
         spread.on_arrival(TOPIC, self._asked)
 
     def watch(self, query_id: str, counted: Counted) -> None:
@@ -80,16 +83,25 @@ class Census:
     def _take(self, _: None) -> None:
         self._timer = None
         if self._out is not None:
+            left_s = self._out.began_at + PERIOD_S - self._runtime.now()
+            if left_s > 0.0:
+                self._due = True
+                self._arm(left_s)
+                return
             # Nodes that have not answered since the last time are not waited for.
             self._out.conclude()
+        self._due = False
         ids = tuple(self._watched)[:QUERIES_MAX]
         for query_id in ids:
             # To the end of the line.
             self._watched[query_id] = self._watched.pop(query_id)
 
         def done(reply: bytes | None, coverage: Coverage) -> None:
-            self._out = None if self._out is out else self._out
+            if self._out is out:
+                self._out = None
             self._counted(ids, reply, coverage)
+            if self._due and self._watched:
+                self._arm(0.0)
 
         out = self._out = self._spread.start(TOPIC, _encode(ids), done, combine=_add)
         self._arm(PERIOD_S)

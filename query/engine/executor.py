@@ -24,7 +24,7 @@ from query.engine.messages import PeerBatch, Remark, ResultCredit
 from query.engine.prepared import Prepared, prepared
 from query.engine.results import Handover, ResultSender
 from query.engine.run import Run
-from query.engine.spec import BadCall, QuerySpec, Report, combine, encode
+from query.engine.spec import ID_CHARS_MAX, BadCall, QuerySpec, Report, combine, encode
 from query.plan import Opgraph
 from runtime.api import Address, Messenger, Runtime
 
@@ -37,9 +37,8 @@ RUNS_MAX = 256
 #: A run that is out of time is kept this much longer for its asker to hear why, who waits less; then it goes, since
 #: an asker that died or is cut off never ends it.
 EXPIRY_S = 10.0
-#: Ids of ended queries that are remembered, and how much of one.
+#: Ids of ended queries that are remembered.
 ENDED_MAX = 4_096
-ID_BYTES_MAX = 64
 #: Messages about dropped rows or taps that one node sends for one query a second (PIER 3.3.7).
 REMARKS_PER_S = 10.0
 REMARKS_BURST = 20.0
@@ -241,7 +240,7 @@ class Executor:
     def _ended_everywhere(self, branch: Branch) -> None:
         """By its asker, or by somebody else who cancels it: then its asker hears it first, and says so. The query's own
         call may come later, since messages overtake each other: it is refused then."""
-        query_id = branch.payload[:ID_BYTES_MAX].decode(errors="replace")
+        query_id = branch.payload[:ID_CHARS_MAX].decode(errors="replace")
         self._on_ended(query_id)
         run = self.runs.get(query_id)
         if run is not None:

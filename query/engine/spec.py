@@ -25,6 +25,7 @@ MISSING_MAX = 32
 
 #: Partial states and Bloom filters as they travel.
 States: TypeAlias = bytes
+ID_CHARS_MAX = 64
 #: Partition groups of one query.
 GROUPS_MAX = 1_024
 
@@ -32,7 +33,7 @@ GROUPS_MAX = 1_024
 class QuerySpec(msgspec.Struct, frozen=True, array_like=True):
     """A query as every node gets it."""
 
-    id: Annotated[str, msgspec.Meta(max_length=64)]
+    id: Annotated[str, msgspec.Meta(max_length=ID_CHARS_MAX)]
     plan: Plan
     proxy: NodeRef
     limits: Limits

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ufl
+from overlay.spread.branch import Branch
 from pier_node.protocol.messages import Account, QueryEntry
 from pier_node.service import Failure, QueryHandle, QueryRequest
 from query.batch import Batch, from_pydict
@@ -341,6 +342,44 @@ def test_many_continuous_queries_are_counted_together_and_none_costs_nothing(liv
     live.pass_s(60.0)
     assert started() == quiet
     assert live.cluster.leftovers() == []
+
+
+def test_queries_that_begin_one_after_the_other_wait_for_the_census_that_is_out(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is cut short by the next: each has its nodes counted whole."""
+    seen: list[int] = []
+    cut_short: list[Branch] = []
+    monkeypatch.setattr(Branch, "conclude", cut_short.append)
+
+    class Watching(Epochs):
+        def progress(self, asked: int, answered: int, rows: int, elapsed_s: float) -> None:
+            seen.append(asked)
+
+    text = "SELECT count(*) FROM fw EVERY '5 seconds'"
+    handles = []
+    for _ in range(30):
+        handles.append(live.node.service.query(QueryRequest(text, "sql"), Watching()))
+        live.pass_s(0.005)
+    live.pass_s(1.0)
+    assert len(seen) >= 30
+    assert set(seen) == {NODES}
+    assert cut_short == []
+    for handle in handles:
+        handle.cancel("enough")
+
+
+def test_only_so_many_queries_are_repeated(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pier_node.engine.service.REPEATED_MAX", 1)
+    text = "SELECT a.src FROM fw a JOIN fw b ON a.src = b.src EVERY '5 seconds'"
+    live.ask(text)
+    live.pass_s(2.0)
+    second = Epochs()
+    live.node.service.query(QueryRequest(text, "sql"), second)
+    live.pass_s(2.0)
+    assert second.failure is not None
+    assert second.failure.kind == "limit"
+    assert live.sink.account is None
 
 
 # -- windows of event time

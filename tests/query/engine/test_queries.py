@@ -155,6 +155,24 @@ def test_cancel_reaches_every_node(after_s: float) -> None:
     assert cluster.leftovers() == []
 
 
+def test_a_call_that_comes_after_its_end_is_refused() -> None:
+    """Messages overtake each other: the word that a query is over may be the first that a node hears of it."""
+    cluster = Cluster(3)
+    cluster.load("fw", [from_pydict("fw", {"src": ["a"], "dpt": [1]})] * 3)
+    sink = Collector()
+    query = cluster.ask(plan(COUNT_BY_SOURCE), sink=sink)
+    far = cluster.nodes[2].executor
+    far._remember_ended(query.spec.id)
+    assert far.knows(query.spec.id)
+    cluster.world.run_for(5.0)
+    assert sink.account is not None
+    assert (sink.account.failed, sink.account.ended) == (1, "partial")
+    cluster.nodes[0].proxy.end_everywhere("somebody's")
+    cluster.world.run_for(1.0)
+    assert all(node.executor.knows("somebody's") for node in cluster.nodes)
+    assert cluster.leftovers() == []
+
+
 CENTRAL = """
 %opgraph(everywhere) {
     %operator(log) { type = scan implementation = Local table = fw }
