@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 import pyarrow as pa
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.budget import Budget
 from query.dataflow.marks import Mark
 from query.dataflow.scheduler import Scheduler, Task
@@ -177,12 +178,14 @@ class Counters:
     batches_in: int = 0
     dropped_rows: int = 0
     drops: dict[str, int] = field(default_factory=dict)
+    causes: dict[Cause, int] = field(default_factory=dict)
     #: Columns that rows lacked, by table and name, with a name that may have been meant.
     missing: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def drop(self, rows: int, reason: str) -> None:
-        """Counts rows that could not be processed, by reason."""
+    def drop(self, rows: int, reason: str, cause: Cause) -> None:
+        """Counts rows that could not be processed, by cause, and by reason as far as reasons fit."""
         self.dropped_rows += rows
+        self.causes[cause] = self.causes.get(cause, 0) + rows
         if reason not in self.drops and len(self.drops) >= REASONS_MAX:
             reason = "other"
         self.drops[reason] = self.drops.get(reason, 0) + rows

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from query import plan
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.context import Context, Counters
 from query.dataflow.flow import Flow, Probe, least
 from query.dataflow.settings import Option, read
@@ -147,9 +148,9 @@ class Operator:
         for edge in self.outputs:
             edge.operator.receive_end(tag, edge.port)
 
-    def drop(self, rows: int, reason: str) -> None:
+    def drop(self, rows: int, reason: str, cause: Cause = Cause.UNFIT) -> None:
         """Counts rows that could not be processed and tells the author if asked to."""
-        self.counters.drop(rows, reason)
+        self.counters.drop(rows, reason, cause)
         self.context.complain(self.name, reason)
 
     def needs(self, port: int) -> frozenset[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from overlay.spread.account import Account as Coverage
+from query.causes import loses_rows
 from query.engine.spec import Report
-from query.operators.put.dht import NOT_STORED
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def settled(
     empty = min(last.empty, done)
     missing = asked - done
     unreachable = min(first.unreachable, missing)
-    lost = any(f": {NOT_STORED}" in reason for reason in last.dropped)
+    lost = loses_rows(last.causes)
     strangers = max(0, owners - last.holders) if last.received < last.sent else 0
     if ended == "complete" and (missing or first.uncovered or lost or strangers):
         ended = "partial"

@@ -26,6 +26,7 @@ from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
 from query.batch import Batch
+from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, settled
@@ -36,7 +37,7 @@ from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
 from query.engine.results import OwnRows, ResultReceiver
-from query.engine.spec import GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
+from query.engine.spec import ERRORS_MAX, GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
 from query.engine.splits import Splits
 from query.engine.stages import EPOCHS, keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
@@ -99,6 +100,7 @@ class ProxyQuery:
         self._again = 0
         self._first: Coverage | None = None
         self._errors: dict[str, None] = {}
+        self._causes: WireCauses = {}
         self._wave = 0
         self._last_wave: Report | None = None
         self._wave_delay_s = WAVE_LEAST_S
@@ -157,6 +159,12 @@ class ProxyQuery:
         if not self.ended:
             self._errors[reason] = None
             self._finish(Report(), "cancelled")
+
+    def note(self, cause: Cause, count: int, text: str) -> None:
+        """Something that the asker knows takes rows from the answer."""
+        self._causes = added(self._causes, {cause.number: count})
+        if text in self._errors or len(self._errors) < ERRORS_MAX:
+            self._errors[text] = None
 
     def taps(self, on: bool, operators: tuple[str, ...]) -> None:
         """Shows what flows at some operators, or at all, on every node; or stops showing it."""
@@ -306,7 +314,7 @@ class ProxyQuery:
         account = settled(
             self.spec.id,
             first,
-            report,
+            msgspec.structs.replace(report, causes=added(report.causes, self._causes)),
             tuple(self._errors),
             self.results.rows,
             elapsed_s,

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from overlay.spread.branch import Branch
+from query.causes import Cause, WireCauses
 from query.dataflow.budget import Budget, BudgetExceeded
 from query.dataflow.check import OPGRAPH_OPTIONS
 from query.dataflow.context import Context, Tap
@@ -23,7 +24,7 @@ from query.engine.filters import QueryFilters
 from query.engine.paths import Paths
 from query.engine.prepared import Prepared
 from query.engine.results import ResultSender
-from query.engine.spec import ERROR_CHARS_MAX, Report
+from query.engine.spec import ERROR_CHARS_MAX, ERRORS_MAX, Report
 from query.engine.stages import FILTER, TREE, passes_on
 from query.plan import Opgraph
 from runtime.api import Runtime, Timer
@@ -75,6 +76,8 @@ class Run:
             "run": self,
         }
         self._complain = complain
+        self._noted: WireCauses = {}
+        self._notes: dict[str, None] = {}
         self._flows: dict[str, Dataflow] = {}
         self._done: set[str] = set()
         self._called: set[int] = set()
@@ -141,6 +144,12 @@ class Run:
         self.close()
         self._tell()
 
+    def note(self, cause: Cause, count: int, text: str) -> None:
+        """Something beside the operators takes rows from this node's part of the answer."""
+        self._noted[cause.number] = self._noted.get(cause.number, 0) + count
+        if len(self._notes) < ERRORS_MAX:
+            self._notes[text[:ERROR_CHARS_MAX]] = None
+
     def close(self) -> None:
         """Takes everything down; may be called at any time."""
         if self.ended:
@@ -188,6 +197,7 @@ class Run:
         """How it stands, with the states that a stage sends up the tree."""
         dropped: dict[str, int] = {}
         missing: dict[str, tuple[int, str]] = {}
+        causes = dict(self._noted)
         busy = 0
         for flow in self._flows.values():
             for operator in flow.operators.values():
@@ -195,6 +205,8 @@ class Run:
                 for reason, rows in operator.counters.drops.items():
                     key = f"{operator.name}: {reason}"
                     dropped[key] = dropped.get(key, 0) + rows
+                for cause, rows in operator.counters.causes.items():
+                    causes[cause.number] = causes.get(cause.number, 0) + rows
                 for (table, column), close in operator.counters.missing.items():
                     missing[f"{table} {column}"] = (1, close)
         failed = self.error is not None
@@ -209,13 +221,14 @@ class Run:
             bytes=self.results.bytes,
             dropped=dropped,
             missing=missing,
-            errors=() if self.error is None else (self.error,),
+            errors=(*(() if self.error is None else (self.error,)), *self._notes)[:ERRORS_MAX],
             sent=self.exchange.sent,
             received=self.exchange.received,
             busy=busy + self._scheduler.waiting(self.spec.id),
             trees={} if failed or self.late else self._of_stage(stage, TREE, self.exchange.given),
             filters={} if failed or self.late else self._of_stage(stage, FILTER, self.filters.given),
             holders=1 if self._services["address"] in self.spec.owners else 0,
+            causes=causes,
         )
 
     def _of_stage(self, stage: int | None, kind: str, given: Mapping[str, bytes]) -> dict[str, bytes]:

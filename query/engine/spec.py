@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
+from query.causes import WireCauses, added
 from query.dataflow.budget import Limits
 from query.plan import Plan
 from runtime.message import WireAddress
@@ -97,6 +98,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     filters: dict[str, States] = {}
     #: Nodes that hold partition groups of the query.
     holders: int = 0
+    #: What took rows from the answer, by cause; `dropped` and `errors` are the words for it.
+    causes: WireCauses = {}
 
     def plus(self, other: Report) -> Report:
         dropped = dict(self.dropped)
@@ -125,6 +128,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             again=self.again + other.again,
             missing=missing,
             holders=self.holders + other.holders,
+            causes=added(self.causes, other.causes),
         )
 
     def since(self, earlier: Report) -> Report:
@@ -147,6 +151,11 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
                 if rows > earlier.dropped.get(reason, 0)
             },
             missing={column: each for column, each in self.missing.items() if column not in earlier.missing},
+            causes={
+                cause: count - earlier.causes.get(cause, 0)
+                for cause, count in self.causes.items()
+                if count > earlier.causes.get(cause, 0)
+            },
         )
 
 

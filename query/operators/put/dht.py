@@ -19,6 +19,7 @@ from overlay.dht.operations import PutObject, Target
 from overlay.objects.name import Name
 from overlay.ring import routing_id
 from query.batch import Batch, concat
+from query.causes import Cause
 from query.dataflow.evaluate import Evaluator
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
@@ -237,7 +238,7 @@ class PutDht(Operator):
         for code, count in zip(codes, rows, strict=True):
             if code is not Code.OK:
                 self._exchange.sent -= 1
-                self.drop(count, f"{NOT_STORED}: {code.name}")
+                self.drop(count, f"{NOT_STORED}: {code.name}", Cause.NOT_STORED)
         if self._paused and self._outstanding_bytes <= OUTSTANDING_BYTES_MAX // 2:
             self._paused = False
             self.resume()

@@ -17,6 +17,7 @@ from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
 from query.batch import Batch
 from query.batch.key_text import key_texts
+from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -140,7 +141,9 @@ class ScanDht(Source):
         if self._internal:
             self._exchange.received += objects
         if self._late:
-            self.drop(batch.num_rows, f"{NOT_STORED}: they went to a node that came after the query")
+            self.drop(
+                batch.num_rows, f"{NOT_STORED}: they went to a node that came after the query", Cause.STRANGER
+            )
             return
         self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)
 

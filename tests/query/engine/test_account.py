@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from overlay.spread.account import Account as Coverage
+from query.causes import Cause
 from query.engine.account import settled
 from query.engine.spec import Report
 
 
 @pytest.mark.parametrize(
-    ("dropped", "ended"),
+    ("causes", "ended"),
     [
         ({}, "complete"),
-        ({"s: no column x": 3}, "complete"),
-        ({"rehash1: not stored: UNREACHED": 6}, "partial"),
+        ({Cause.UNFIT: 3}, "complete"),
+        ({Cause.UNFIT: 3, Cause.NOT_STORED: 6}, "partial"),
     ],
 )
-def test_rows_that_no_node_took_make_an_answer_partial(dropped: dict[str, int], ended: str) -> None:
-    report = Report(answered=2, dropped=dropped)
+def test_rows_that_no_node_took_make_an_answer_partial(causes: dict[Cause, int], ended: str) -> None:
+    report = Report(answered=2, causes={cause.number: rows for cause, rows in causes.items()})
     account = settled("q", Coverage(received=2), report, (), 10, 0.1, "complete")
     assert (account.asked, account.answered, account.ended) == (2, 2, ended)
 
