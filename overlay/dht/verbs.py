@@ -17,7 +17,18 @@ from overlay.dht.copies import Copies
 from overlay.dht.handover import Handover, HandoverStatistics
 from overlay.dht.holds import Holds
 from overlay.dht.loopback import Loopback
-from overlay.dht.messages import Cause, Code, GetReply, Item, Put, PutReply, Renew, Renewal, RenewReply
+from overlay.dht.messages import (
+    Cause,
+    Code,
+    GetReply,
+    Item,
+    Put,
+    PutReply,
+    Renew,
+    Renewal,
+    RenewReply,
+    refusal,
+)
 from overlay.dht.operations import (
     GetObject,
     Got,
@@ -174,14 +185,21 @@ class Dht:
         self.send_many([put], done)
 
     def send_many(self, puts: Iterable[PutObject], done: Callable[[bool], None] | None = None) -> None:
-        """Objects of one id travel together; `done` tells whether all of them arrived or were stopped."""
+        """Objects of one id travel together; `done` tells whether all of them arrived or were stopped. One that nobody
+        could read stays here."""
         groups: dict[tuple[Address | None, int], list[Item]] = {}
+        arrived = True
         for put in puts:
             item = to_item(put)
+            if refusal(item) is not None:
+                arrived = False
+                continue
             groups.setdefault(
                 (put.target.address, id_of(put.name.namespace, put.name.key, put.target)), []
             ).append(item)
-        left, arrived = len(groups), True
+        left = len(groups)
+        if left == 0 and done is not None:
+            self._runtime.call_later(0.0, done, arrived)
 
         def one(ok: bool) -> None:
             nonlocal left, arrived
@@ -198,7 +216,15 @@ class Dht:
 
     def multi_send(self, puts: Sequence[PutObject], done: Callable[[MultiSent], None] | None = None) -> None:
         """Objects for many ids, sharing messages as far as they go the same way (CQ 2)."""
-        self._sends.multi_send([to_item(put) for put in puts], done)
+        items = [to_item(put) for put in puts]
+        readable = [item for item in items if refusal(item) is None]
+        stayed = len(items) - len(readable)
+
+        def ended(sent: MultiSent) -> None:
+            assert done is not None
+            done(replace(sent, failed=sent.failed + stayed))
+
+        self._sends.multi_send(readable, None if done is None else ended)
 
     # --- this node ---------------------------------------------------------------------------------------------
 

@@ -183,7 +183,10 @@ class Counters:
     missing: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def drop(self, rows: int, reason: str, cause: Cause) -> None:
-        """Counts rows that could not be processed, by cause, and by reason as far as reasons fit."""
+        """Counts rows that could not be processed, by cause, and by reason as far as reasons fit. Without rows there is
+        no drop: what loses an unknown number counts at least one."""
+        if rows <= 0:
+            return
         self.dropped_rows += rows
         self.causes[cause] = self.causes.get(cause, 0) + rows
         if reason not in self.drops and len(self.drops) >= REASONS_MAX:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from query.aggregate import Aggregate, Grouping, find, make
 from query.batch import Batch
-from query.dataflow.settings import Option, SettingError, read
+from query.dataflow.settings import NAME_CHARS_MAX, Option, SettingError, read
 from query.engine.filters import merged
 from query.engine.spec import ERROR_CHARS_MAX, Report, decode_report, encode
 from query.expr.errors import EvalError, ExprError
@@ -35,7 +35,13 @@ CHANNEL_BYTES_MAX = 256 << 10
 EMPTY = b""
 
 OPTIONS = (
-    Option("channel", "text", "the name of the scan Tree that takes the states", required=True),
+    Option(
+        "channel",
+        "text",
+        "the name of the scan Tree that takes the states",
+        required=True,
+        most=NAME_CHARS_MAX,
+    ),
     Option("keys", "expression table", "keys of the groups, as in the groupby that made the states", {}),
     Option("aggregates", "expression table", "its aggregates", {}),
 )

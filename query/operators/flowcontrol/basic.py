@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from query import plan
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
@@ -149,7 +150,7 @@ class FlowControl(Operator):
         if self._over:
             return False
         if len(self._open) >= PROBES_OPEN_MAX:
-            self.drop(0, SKIPPED)
+            self.drop(1, SKIPPED, Cause.NOT_READ)
             return False
         self._issued += 1
         if self._issued == self.options["count"] or not self._repeats:

@@ -20,7 +20,7 @@ from query.batch.key_text import key_texts
 from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.dataflow.source import Source
 from query.operators.put.dht import NOT_STORED
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
@@ -34,7 +34,11 @@ class ScanDht(Source):
     IMPLEMENTATION = "DHT"
     OPTIONS: ClassVar[Sequence[Option]] = (
         Option(
-            "ns", "text", "the namespace: a published table, or one that this query puts into", required=True
+            "ns",
+            "text",
+            "the namespace: a published table, or one that this query puts into",
+            required=True,
+            most=NAME_CHARS_MAX,
         ),
         Option("table", "text", "the table name of the rows; that under which they were put when absent"),
     )
@@ -161,6 +165,8 @@ class ScanDht(Source):
     def _fetched(self, answers: list[Got], tag: int) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
+                self.drop(
+                    1, f"keys not all of whose rows could be read: {answer.code.name}", Cause.NOT_FETCHED
+                )
         self.take_objects([found for answer in answers for found in answer.objects], tag)
         self._answered(tag)

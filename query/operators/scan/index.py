@@ -23,9 +23,10 @@ from overlay.pht.walk import Range
 from query import plan
 from query.batch import Batch
 from query.batch.key_text import key_texts
+from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option, SettingError
+from query.dataflow.settings import NAME_CHARS_MAX, Option, SettingError
 from query.dataflow.source import Source
 from query.engine.facts import IndexFacts
 from query.expr import ExprError, literal
@@ -64,8 +65,8 @@ class ScanIndex(Source):
     TYPE = "scan"
     IMPLEMENTATION = "Index"
     OPTIONS: ClassVar = (
-        Option("ns", "text", "the published table", required=True),
-        Option("index", "text", "the name of the index", required=True),
+        Option("ns", "text", "the published table", required=True, most=NAME_CHARS_MAX),
+        Option("index", "text", "the name of the index", required=True, most=NAME_CHARS_MAX),
         Option("using", "choice", "how it was made", PHT, choices=USINGS),
         Option("low", "expression", "the least value that is wanted; no bound when absent"),
         Option("high", "expression", "the largest value that is wanted; for a hash index the same as low"),
@@ -126,7 +127,7 @@ class ScanIndex(Source):
 
     def _found(self, keys: list[str] | None, tag: int) -> None:
         if keys is None:
-            self.drop(0, UNREAD)
+            self.drop(1, UNREAD, Cause.NOT_FETCHED)
         self._fetch(keys or [], tag, lambda: self._answered(tag))
 
     def _answered(self, tag: int) -> None:
@@ -143,7 +144,7 @@ class ScanIndex(Source):
 
     def _found_first(self, first: _First, entries: list[Entry] | None, tag: int) -> None:
         if entries is None:
-            self.drop(0, UNREAD)
+            self.drop(1, UNREAD, Cause.NOT_FETCHED)
         read = entries or []
         keys = [key for key in partitioning_keys(read) if key not in first.fetched]
         first.fetched.update(keys)
@@ -176,7 +177,9 @@ class ScanIndex(Source):
     def _fetched(self, answers: list[Got], tag: int, first: _First | None) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
+                self.drop(
+                    1, f"keys not all of whose rows could be read: {answer.code.name}", Cause.NOT_FETCHED
+                )
             for found in answer.objects:
                 self._take(found.value, tag, first)
 

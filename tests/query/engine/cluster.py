@@ -87,8 +87,12 @@ class Collector:
 class Cluster:
     """Some simulated nodes that have formed a ring."""
 
-    def __init__(self, count: int, seed: int = 1, latency_s: float = 0.01) -> None:
-        self.world = World(seed=seed, topology=star(latency_s), codec=Codec(NODE_MESSAGES))
+    def __init__(
+        self, count: int, seed: int = 1, latency_s: float = 0.01, *, serialise: bool = False
+    ) -> None:
+        """With `serialise` messages travel as bytes: one that its receiver cannot read raises."""
+        codec = Codec(NODE_MESSAGES)
+        self.world = World(seed=seed, topology=star(latency_s), codec=codec, serialise=serialise)
         self.seed = seed
         self.hosts: list[SimHost] = []
         self.nodes: list[EngineNode] = []
