@@ -16,6 +16,7 @@ from overlay.dht.loopback import Loopback
 from overlay.dht.messages import DHT_MESSAGES
 from overlay.dht.publisher import Publisher, PublisherStatistics
 from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
+from overlay.loads import LoadWords
 from overlay.router import Router
 from overlay.spread.messages import SPREAD_MESSAGES
 from overlay.spread.spread import Spread, SpreadStatistics
@@ -68,6 +69,7 @@ class OverlayNode:
     __slots__ = (
         "config",
         "dht",
+        "loads",
         "publisher",
         "router",
         "runtime",
@@ -88,6 +90,7 @@ class OverlayNode:
         self.dht = Dht(runtime, wire, self.router, config.dht)
         self.publisher = Publisher(runtime, self.dht)
         self.spread = Spread(runtime, wire, self.router)
+        self.loads = LoadWords(self.dht, self.spread)
         self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
 
     def start(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from overlay.dht.hidden import HiddenLoads
 from overlay.dht.holds import Holds
 from overlay.dht.messages import Cause, Code, Found, Item
 from overlay.dht.own_arc import OwnArc
@@ -21,11 +24,12 @@ _CODES = {Outcome.FULL: Code.FULL, Outcome.TOO_LARGE: Code.TOO_LARGE}
 class Keeper:
     """The store of this node with its clock, its subscribers and its expiry timer."""
 
-    __slots__ = ("_expiry", "_expiry_at", "_runtime", "holds", "new_data", "owns", "store")
+    __slots__ = ("_expiry", "_expiry_at", "_runtime", "hidden", "holds", "new_data", "owns", "store")
 
     def __init__(self, runtime: Runtime, own: OwnArc, holds: Holds, store: ObjectStore) -> None:
         self.store = store
         self.holds = holds
+        self.hidden = HiddenLoads()
         self.new_data: Watchers[OnNewData] = Watchers()
         self._runtime = runtime
         self.owns = own.owns
@@ -33,7 +37,10 @@ class Keeper:
         self._expiry_at = 0.0
 
     def belongs(self, stored: StoredObject) -> bool:
-        """Whether a local scan shows it: exactly one live node does, whatever copies there are."""
+        """Whether a local scan shows it: exactly one live node does, whatever copies there are; none does while it is
+        part of a load that is not shown."""
+        if stored.load:
+            return False
         if stored.role is Role.PINNED:
             return True
         return self.takes(stored.name.namespace, stored.temporary, stored.id)
@@ -55,7 +62,7 @@ class Keeper:
         if anyhow and (item.temporary or not self.owns(identifier)):
             role = Role.PINNED if cause in (Cause.PUT, Cause.SENT) else Role.COPY
         before = self.store.get(name, now)
-        visible = before is not None and before.role is not Role.COPY
+        visible = before is not None and before.role is not Role.COPY and not before.load
         outcome = self.store.put(
             StoredObject(
                 name,
@@ -67,9 +74,15 @@ class Keeper:
                 copies=item.copies,
                 role=role,
                 temporary=item.temporary,
+                load=item.load,
             ),
             now,
         )
+        if item.load and outcome.kept:
+            self.hidden.add(name, item.load, now + item.lifetime_ms / 1000, now)
+            if not visible:
+                self._arm()
+                return Code.OK
         fresh = outcome in (Outcome.STORED, Outcome.REPLACED) or (outcome is Outcome.SAME and not visible)
         if fresh and role is not Role.COPY:
             self._tell(name, item.value, cause)
@@ -79,13 +92,53 @@ class Keeper:
     def promote(self, stored: StoredObject) -> None:
         """A copy whose id this node has come to own."""
         self.store.set_role(stored, Role.PRIMARY)
-        self._tell(stored.name, stored.value, Cause.MOVED)
+        if not stored.load:
+            self._tell(stored.name, stored.value, Cause.MOVED)
+
+    def turn_load(self, namespace: str, load: str) -> int:
+        """A load is about to be shown: how many of its objects are this node's."""
+        return self._own(self.hidden.turn(namespace, load))
+
+    def show_load(self, namespace: str, load: str) -> int:
+        """A load is to be seen from now on: how many of its objects are this node's."""
+        now = self._runtime.now()
+        names = self.hidden.show(namespace, load, now)
+        for name in names:
+            stored = self.store.get(name, now)
+            if stored is not None:
+                self.show(stored)
+        return self._own(names)
+
+    def show(self, stored: StoredObject) -> None:
+        if stored.load:
+            self.store.show(stored)
+            if stored.role is not Role.COPY:
+                self._tell(stored.name, stored.value, Cause.PUT)
+
+    def _own(self, names: list[Name]) -> int:
+        now = self._runtime.now()
+        found = (self.store.get(name, now) for name in names)
+        return sum(1 for each in found if each is not None and self.owns(each.id))
 
     def _tell(self, name: Name, value: bytes, cause: Cause) -> None:
         if self.new_data:
             news = NewData(name, value, cause)
             for handler in self.new_data.matching(name):
                 handler(news)
+
+    def drop(self, namespace: str, keys: Collection[str]) -> int:
+        now, owned = self._runtime.now(), 0
+        if keys:
+            found = [stored for key in keys for stored in self.store.under(namespace, key, now)]
+        else:
+            scan, found = self.store.scan(Prefix(namespace)), []
+            while not scan.finished:
+                found += scan.next(LET_GO_CHUNK, now)
+        for stored in found:
+            if not stored.temporary:
+                owned += self.owns(stored.id)
+                self.store.remove(stored)
+        return owned
 
     def let_go(self, namespace: str) -> None:
         """A query has read a namespace here to its end: the rows that were put at this node for it to read go. Those
@@ -131,6 +184,7 @@ def to_item(stored: StoredObject, now: float) -> Item:
         version=stored.version,
         copies=stored.copies,
         temporary=stored.temporary,
+        load=stored.load,
     )
 
 

@@ -22,6 +22,7 @@ VALUE_BYTES_MAX = 12 << 20
 ITEMS_MAX = 65_536
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
+Load: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Copies: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=16)]
 
@@ -75,6 +76,8 @@ class Item(Part, frozen=True):
     version: Count = 0
     copies: Copies = 0
     temporary: bool = False
+    #: The load it is part of, as long as nobody is to see it.
+    load: Load = ""
 
 
 class WireOwner(Part, frozen=True):
@@ -147,6 +150,8 @@ class Renewal(Part, frozen=True):
     #: Nothing: the object ends now.
     lifetime_ms: Count
     version: Count | None = None
+    #: As of an item; nothing: it is to be seen from now on.
+    load: Load = ""
 
 
 class Renew(Message, frozen=True, tag=54):

@@ -8,7 +8,7 @@ away is back after at most one period and one round trip, as long as the publish
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from overlay.dht.messages import Code
@@ -25,8 +25,20 @@ RENEWAL_SHARE = 0.4
 STEP_S = 1.0
 #: What failed or was refused is tried again after this share of its period.
 RETRY_SHARE = 0.1
-#: Renewals under way at once; the rest of a step follows when they have ended.
+#: Puts of one publication, or renewals, under way at once; the rest follows when they have ended.
 BURST_OBJECTS = 4096
+#: Objects that are taken back at a time; the next follow when their owners have said that these are gone.
+WITHDRAWN_OBJECTS = 4096
+#: Tries to take one object back, each of them with all the attempts of a request. What is left ends by itself.
+WITHDRAW_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """How a withdrawal ended, by objects: gone for certain, or perhaps still there until their life is over."""
+
+    gone: int
+    doubtful: int
 
 
 @dataclass(slots=True)
@@ -46,6 +58,11 @@ class PublisherStatistics:
     refused: int
     unreached: int
     over_limit: int
+    withdrawals_failed: int
+
+
+#: What an owner says that no longer has an object.
+_GONE = (Code.OK, Code.UNKNOWN)
 
 
 class Publisher:
@@ -68,6 +85,7 @@ class Publisher:
         "_timer_step",
         "_unreached",
         "_version",
+        "_withdrawals_failed",
     )
 
     def __init__(self, runtime: Runtime, dht: Dht, published_max: int = PUBLISHED_MAX) -> None:
@@ -83,7 +101,7 @@ class Publisher:
         self._timer: Timer | None = None
         self._timer_step = 0
         self._puts = self._renewals = self._republished = 0
-        self._refused = self._unreached = self._over_limit = 0
+        self._refused = self._unreached = self._over_limit = self._withdrawals_failed = 0
 
     def publish(
         self,
@@ -109,15 +127,54 @@ class Publisher:
             kept.append(published)
         self._put(kept, done)
 
-    def withdraw(self, names: Sequence[Name], *, end_now: bool = True) -> None:
-        """Renews no more; with `end_now` the owners are told to let go at once."""
+    def withdraw(self, names: Sequence[Name], done: Callable[[Withdrawn], None] | None = None) -> None:
+        """Renews no more, and has the owners let go, so many at a time; `done` says of how many they confirmed it."""
         ended = []
         for name in names:
             published = self._objects.pop(name, None)
             if published is not None:
                 ended.append(RenewObject(name, 0.0, published.put.target))
-        if end_now and ended:
-            self._dht.renew_many(ended)
+        self._end(ended, 0, Withdrawn(0, 0), done)
+
+    def _end(
+        self,
+        left: list[RenewObject],
+        tries: int,
+        so_far: Withdrawn,
+        done: Callable[[Withdrawn], None] | None,
+    ) -> None:
+        """Ends the first of these objects, then the rest. A name that was published again meanwhile is let be."""
+        left = [each for each in left if each.name not in self._objects]
+        now, rest = left[:WITHDRAWN_OBJECTS], left[WITHDRAWN_OBJECTS:]
+        if not now:
+            if done is not None:
+                self._runtime.call_later(0.0, done, so_far)
+            return
+
+        def ended(codes: list[Code]) -> None:
+            again = [each for each, code in zip(now, codes, strict=True) if code not in _GONE]
+            gone = so_far.gone + len(now) - len(again)
+            if again and tries + 1 < WITHDRAW_TRIES:
+                self._end([*again, *rest], tries + 1, Withdrawn(gone, so_far.doubtful), done)
+            else:
+                self._withdrawals_failed += len(again)
+                self._end(rest, 0, Withdrawn(gone, so_far.doubtful + len(again)), done)
+
+        self._dht.renew_many(now, ended)
+
+    def forget(self, names: Sequence[Name]) -> int:
+        """Renews no more, and leaves it to others that the objects go; how many of them were kept alive."""
+        return sum(self._objects.pop(name, None) is not None for name in names)
+
+    def show(self, names: Iterable[Name]) -> None:
+        """Objects of a load that is shown: from now on they are renewed, and put again, to be seen."""
+        for name in names:
+            published = self._objects.get(name)
+            if published is not None and published.put.load:
+                published.put = replace(published.put, load="")
+
+    def keeps(self, name: Name) -> bool:
+        return name in self._objects
 
     def names(self) -> list[Name]:
         return list(self._objects)
@@ -131,20 +188,30 @@ class Publisher:
             refused=self._refused,
             unreached=self._unreached,
             over_limit=self._over_limit,
+            withdrawals_failed=self._withdrawals_failed,
         )
 
     # --- putting and renewing ----------------------------------------------------------------------------------
 
     def _put(self, kept: list[_Published], done: Callable[[list[Code]], None] | None) -> None:
+        """Puts objects, a burst at a time: a whole table never fills what one node may have under way."""
         self._puts += len(kept)
+        all_codes: list[Code] = []
 
-        def ended(codes: list[Code]) -> None:
-            for published, code in zip(kept, codes, strict=True):
+        def burst() -> None:
+            now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
+            self._dht.put_many([published.put for published in now], lambda codes: ended(now, codes))
+
+        def ended(now: list[_Published], codes: list[Code]) -> None:
+            for published, code in zip(now, codes, strict=True):
                 self._next(published, code)
-            if done is not None:
-                done(codes)
+            all_codes.extend(codes)
+            if len(all_codes) < len(kept):
+                burst()
+            elif done is not None:
+                done(all_codes)
 
-        self._dht.put_many([published.put for published in kept], ended)
+        burst()
 
     def _next(self, published: _Published, code: Code) -> None:
         """When to renew: a little before the period is over, so that no object stays lost longer than that."""
@@ -192,7 +259,9 @@ class Publisher:
             self._arm()
             return
         self._renewals += len(due)
-        renewals = [RenewObject(p.put.name, p.put.lifetime_s, p.put.target, p.put.version) for p in due]
+        renewals = [
+            RenewObject(p.put.name, p.put.lifetime_s, p.put.target, p.put.version, p.put.load) for p in due
+        ]
         self._dht.renew_many(renewals, lambda codes: self._renewed(due, codes))
 
     def _renewed(self, due: list[_Published], codes: list[Code]) -> None:

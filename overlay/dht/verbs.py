@@ -8,7 +8,7 @@ this node only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from overlay.dht.accept import Keeper
@@ -272,6 +272,22 @@ class Dht:
         """Settles which temporary objects of a namespace are this node's, until cancelled: see `holds`."""
         self._keeper.holds.begin(namespace)
         return Subscription(lambda: self._keeper.let_go(namespace))
+
+    def turn_load(self, namespace: str, load: str) -> int:
+        """A load is about to be shown everywhere; how many of its objects this node owns."""
+        return self._keeper.turn_load(namespace, load)
+
+    def show_load(self, namespace: str, load: str) -> int:
+        return self._keeper.show_load(namespace, load)
+
+    def drop(self, namespace: str, keys: Collection[str]) -> int:
+        """Lets go of what lies here under a namespace, or under some keys of it; how much of it this node owned."""
+        return self._keeper.drop(namespace, keys)
+
+    def unsettled(self, namespace: str, since: float) -> bool:
+        """Whether rows of a load come into sight here while somebody reads who has read since then."""
+        hidden = self._keeper.hidden
+        return hidden.turning(namespace, self._runtime.now()) or hidden.shown_since(namespace, since)
 
     def upcall(self, prefix: Prefix, handler: OnPassing) -> Subscription:
         """Shows sent objects that pass through this node, and lets the handler stop or change them."""

@@ -154,6 +154,11 @@ class ObjectStore:
         else:
             self._copies.pop(stored.name, None)
 
+    def show(self, stored: StoredObject) -> None:
+        """It is to be seen from now on: new to whoever has begun to look."""
+        self.serial += 1
+        stored.load, stored.serial = "", self.serial
+
     def expire(self, now: float) -> int:
         """Gives back the memory of objects that have ended, EXPIRE_CHUNK at a time; how many there were."""
         ended = self._expiry.take_due(now, EXPIRE_CHUNK)
@@ -246,6 +251,8 @@ class ObjectStore:
         here.expires_at, here.version = offered.expires_at, offered.version
         here.copies, here.temporary = offered.copies, offered.temporary
         here.serial = self.serial
+        # What is seen stays seen: a load that is repeated does not hide what it has shown before.
+        here.load = here.load and offered.load
         self.bytes += growth
         self._expiry.changed(here)
         self.set_role(here, offered.role)
@@ -253,6 +260,8 @@ class ObjectStore:
 
     def _repeat(self, here: StoredObject, offered: StoredObject) -> None:
         here.put_at, here.expires_at, here.copies = offered.put_at, offered.expires_at, offered.copies
+        if here.load and not offered.load:
+            self.show(here)
         self._expiry.changed(here)
         if offered.role is not Role.COPY:
             self.set_role(here, offered.role)
