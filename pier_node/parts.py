@@ -16,6 +16,7 @@ from overlay.transport import MessageHost, open_messenger
 from pier_node.access.rates import RateLimits
 from pier_node.access.tokens import TokenBook
 from pier_node.config import Config
+from pier_node.engine.published import LoadJournal
 from pier_node.engine.service import QueryService
 from pier_node.engine.tables import NodeTables
 from pier_node.node_service import ComposedService
@@ -63,9 +64,10 @@ def build_node(
     describe: Callable[[NodeStatus], NodeStatus],
     figures: Callable[[], dict[str, Any]] = dict,
     services: dict[str, Any] | None = None,
+    loads: LoadJournal | None = None,
 ) -> NodeParts:
     """`describe` adds what only the process knows to a status, `figures` what it knows of its sources and runtime;
-    `services` are for operators that read files and databases."""
+    `services` are for operators that read files and databases; in `loads` stands what the node published before."""
     messenger = open_messenger(
         runtime,
         Codec(NODE_MESSAGES),
@@ -88,10 +90,11 @@ def build_node(
             "keys": KeyFigures(messenger.keys_held, messenger.seals_with.hex(), server.tokens_known),
             **figures(),
             "staging": queries.staging.statistics(),
+            "loads": queries.published.statistics(),
             "logs": {"kept": len(queries.logs), "expired": queries.logs.expired},
         }
 
-    queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max)
+    queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max, loads)
     facts = OverlayFacts(runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread)
     server = ClientServer(
         runtime,
@@ -100,6 +103,7 @@ def build_node(
         server_options(config, credentials.tokens),
         journal,
     )
+    queries.published.restore(server.may_publish, lambda: overlay.router.joined)
     return NodeParts(messenger, overlay, engine, tables, server, snapshots, facts.brief)
 
 

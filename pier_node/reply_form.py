@@ -52,7 +52,8 @@ def reply_message(request: int, result: object) -> Message:
         case RingView():
             return m.RingIs(request, result.nodes[:ENTRIES_MAX], result.whole)
         case PublicationResult():
-            return m.Published(request, result.rows, result.objects, result.refused, dict(result.dropped))
+            dropped, unconfirmed = dict(result.dropped), result.unconfirmed
+            return m.Published(request, result.rows, result.objects, result.refused, dropped, unconfirmed)
         case Description(schema, divisible):
             return m.Described(request, b"" if schema is None else schema_bytes(schema), divisible)
         case LogState(first, after, ended):

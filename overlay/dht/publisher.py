@@ -47,6 +47,8 @@ class _Published:
     period_s: float
     #: The step in which it is next renewed; met in another step's list, it has moved on.
     due: int = -1
+    #: Brought back from an earlier life of this node: whatever version its owner has is the one.
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,11 @@ class Publisher:
         done: Callable[[list[Code]], None] | None = None,
         *,
         period_s: float | None = None,
+        adopt: bool = False,
     ) -> None:
         """Puts objects and keeps them alive until withdrawn. Publishing a name again replaces its value. The
-        codes are those of the first puts: one that failed is tried again. LIMIT: too many are kept alive."""
+        codes are those of the first puts: one that failed is tried again. LIMIT: too many are kept alive. With `adopt`
+        an object that its owner has already is renewed, and only put where it is lost."""
         known = sum(1 for put in puts if put.name in self._objects)
         if len(self._objects) + len(puts) - known > self._published_max:
             self._over_limit += len(puts)
@@ -122,10 +126,27 @@ class Publisher:
         kept = []
         for put in puts:
             period = period_s if period_s is not None else put.lifetime_s * RENEWAL_SHARE
-            published = _Published(replace(put, version=self._version), period)
+            published = _Published(replace(put, version=self._version), period, adopted=adopt)
             self._objects[put.name] = published
             kept.append(published)
-        self._put(kept, done)
+        if adopt:
+            self._confirm(kept, done)
+        else:
+            self._put(kept, done)
+
+    def renew(self, names: Sequence[Name], done: Callable[[int], None]) -> None:
+        """Renews these objects now, and puts those that are lost; `done` gets how many their owners have."""
+        kept = [self._objects[name] for name in names if name in self._objects]
+
+        def confirmed(codes: list[Code]) -> None:
+            done(sum(code is Code.OK for code in codes))
+
+        self._confirm(kept, confirmed)
+
+    @property
+    def room(self) -> int:
+        """How many more objects may be kept alive."""
+        return self._published_max - len(self._objects)
 
     def withdraw(self, names: Sequence[Name], done: Callable[[Withdrawn], None] | None = None) -> None:
         """Renews no more, and has the owners let go, so many at a time; `done` says of how many they confirmed it."""
@@ -173,8 +194,10 @@ class Publisher:
             if published is not None and published.put.load:
                 published.put = replace(published.put, load="")
 
-    def keeps(self, name: Name) -> bool:
-        return name in self._objects
+    def shows(self, name: Name) -> bool:
+        """Whether an object is kept alive and to be seen."""
+        published = self._objects.get(name)
+        return published is not None and not published.put.load
 
     def names(self) -> list[Name]:
         return list(self._objects)
@@ -200,6 +223,8 @@ class Publisher:
 
         def burst() -> None:
             now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
+            for published in now:
+                published.adopted = False
             self._dht.put_many([published.put for published in now], lambda codes: ended(now, codes))
 
         def ended(now: list[_Published], codes: list[Code]) -> None:
@@ -258,11 +283,49 @@ class Publisher:
         if not due:
             self._arm()
             return
+        self._renew(due, lambda codes: self._renewed(due, codes))
+
+    def _renew(self, due: list[_Published], done: Callable[[list[Code]], None]) -> None:
         self._renewals += len(due)
         renewals = [
-            RenewObject(p.put.name, p.put.lifetime_s, p.put.target, p.put.version, p.put.load) for p in due
+            RenewObject(
+                each.put.name,
+                each.put.lifetime_s,
+                each.put.target,
+                None if each.adopted else each.put.version,
+                each.put.load,
+            )
+            for each in due
         ]
-        self._dht.renew_many(renewals, lambda codes: self._renewed(due, codes))
+        self._dht.renew_many(renewals, done)
+
+    def _confirm(self, kept: list[_Published], done: Callable[[list[Code]], None] | None) -> None:
+        """Renews objects a burst at a time, whether or not they are due, and puts those that are lost."""
+        all_codes: list[Code] = []
+
+        def burst() -> None:
+            now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
+            self._renew(now, lambda codes: renewed(now, codes))
+
+        def renewed(now: list[_Published], codes: list[Code]) -> None:
+            lost = [number for number, code in enumerate(codes) if code is Code.UNKNOWN]
+            self._republished += len(lost)
+            for each, code in zip(now, codes, strict=True):
+                if code is not Code.UNKNOWN:
+                    self._next(each, code)
+
+            def put(again: list[Code]) -> None:
+                for number, code in zip(lost, again, strict=True):
+                    codes[number] = code
+                all_codes.extend(codes)
+                if len(all_codes) < len(kept):
+                    burst()
+                elif done is not None:
+                    done(all_codes)
+
+            self._put([now[number] for number in lost], put)
+
+        burst()
 
     def _renewed(self, due: list[_Published], codes: list[Code]) -> None:
         lost = []

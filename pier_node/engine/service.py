@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from overlay.loads import Told
 from overlay.ring import ID_BYTES, WireArc
 from overlay.spread.account import Account as Coverage
 from pier_node.access.rights import may_run
@@ -18,6 +19,7 @@ from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.owners import with_owners
 from pier_node.engine.publication import Publishing
+from pier_node.engine.published import LoadJournal, PublishedLoads
 from pier_node.engine.result_log import ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
 from pier_node.protocol.messages import Account, QueryEntry, Slice, TableEntry
@@ -36,6 +38,7 @@ from pier_node.service import (
     Reply,
     Settlement,
 )
+from query.batch.key_text import key_of
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
@@ -75,8 +78,10 @@ class QueryService:
         engine: EngineNode,
         limits: Limits,
         staged_bytes_max: int = STAGED_BYTES_MAX,
+        journal: LoadJournal | None = None,
     ) -> None:
-        """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for."""
+        """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for. What
+        this node keeps alive stands in the journal, for when it is started again."""
         self._runtime = runtime
         self._engine = engine
         self._limits = limits
@@ -86,7 +91,8 @@ class QueryService:
         self._repeated: dict[str, Asked] = {}
         self._dictionary = Dictionary(runtime, engine.catalog)
         overlay = engine.overlay
-        self.staging = Staging(runtime, overlay.publisher, overlay.router.me.id, staged_bytes_max)
+        self.published = PublishedLoads(runtime, overlay.publisher, overlay.loads, journal)
+        self.staging = Staging(runtime, self.published, overlay.router.me.id, staged_bytes_max)
         self.logs = ResultLogs(runtime, self.query)
         self._figures = QueryFigures()
 
@@ -328,10 +334,20 @@ class QueryService:
     def publish(self, publication: Publication, control: FeedControl) -> Feed:
         if publication.stage is not None:
             return self.staging.feed(publication, publication.stage, control)
-        return Publishing(publication, control, self._engine.overlay.publisher)
+        return Publishing(self._runtime, publication, control, self.published)
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         self.staging.settle(settlement, done)
+
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        def told(result: Told) -> None:
+            dropped = {} if result.everybody else {"nodes that could not be told": 1}
+            done(PublicationResult(0, result.objects, dropped=dropped))
+
+        self._engine.overlay.loads.drop(table, [key_of([key]) for key in keys], told)
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        self.published.revoke(may_publish)
 
     # -- logs of results
 

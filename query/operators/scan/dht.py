@@ -70,7 +70,7 @@ class ScanDht(Source):
             self._scan(probe.tag, lambda: self._caught_up(probe.tag))
         else:
             self._reading[probe.tag] = None
-            self._scan(probe.tag, lambda: self._answered(probe.tag))
+            self._scan(probe.tag, lambda: self._scanned(probe.tag))
 
     def idle(self) -> bool:
         return not self._reading and super().idle()
@@ -106,6 +106,17 @@ class ScanDht(Source):
             self.options["ns"], lambda: self.context.guard(lambda: self.deliver_end(tag))
         )
         self.context.settle()
+
+    def _scanned(self, tag: int) -> None:
+        """All rows of a published table that are seen here. While a load comes into sight, one node may show its rows
+        and another not yet: the answer says so."""
+        run = self.context.services["run"]
+        if self.dht.unsettled(self.options["ns"], run.started_s):
+            text = (
+                f"a load of {self.options['ns']} came into sight while it was read: ask again for all of it"
+            )
+            run.note(Cause.PUBLISHING, 1, text)
+        self._answered(tag)
 
     def _answered(self, tag: int) -> None:
         self._reading.pop(tag, None)
