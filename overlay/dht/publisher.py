@@ -154,7 +154,10 @@ class Publisher:
         for name in names:
             published = self._objects.pop(name, None)
             if published is not None:
-                ended.append(RenewObject(name, 0.0, published.put.target))
+                put = published.put
+                # Of a load that was never shown only its own values go, not what others show under the name.
+                version = put.version if put.load and not published.adopted else None
+                ended.append(RenewObject(name, 0.0, put.target, version))
         self._end(ended, 0, Withdrawn(0, 0), done)
 
     def _end(

@@ -112,9 +112,12 @@ class ObjectStore:
         if here is not None and here.put_at > offered.put_at:
             self._superseded += 1
             return Outcome.SUPERSEDED
-        if here is not None and here.version == offered.version and here.value == offered.value:
-            self._repeat(here, offered)
-            return Outcome.SAME
+        if here is not None and here.value == offered.value:
+            # What a load brings that is not shown yet, and is seen already, stays its first publisher's.
+            unseen = bool(offered.load) and not here.load
+            if unseen or here.version == offered.version:
+                self._repeat(here, offered)
+                return Outcome.SAME
         growth = len(offered.value) - len(here.value) if here is not None else _cost(offered)
         if not self._make_room(growth, here, now):
             self._refused_full += 1

@@ -40,7 +40,7 @@ from pier_node.service import (
 )
 from query.batch.key_text import key_of
 from query.dataflow.budget import Limits
-from query.engine.facts import TableFacts
+from query.engine.facts import HIDDEN, TableFacts
 from query.engine.node import EngineNode
 from query.engine.proxy import ProxyQuery, Sink, TooManyQueries
 from query.engine.run import Run
@@ -340,6 +340,10 @@ class QueryService:
         self.staging.settle(settlement, done)
 
     def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        if table.startswith(HIDDEN):
+            done(Failure("refused", f"{table} is the system's own: it cannot be unpublished"))
+            return
+
         def told(result: Told) -> None:
             dropped = {} if result.everybody else {"nodes that could not be told": 1}
             done(PublicationResult(0, result.objects, dropped=dropped))

@@ -156,3 +156,14 @@ def test_what_could_not_be_taken_back_is_counted_as_such(monkeypatch: pytest.Mon
     gone: Withdrawn = ring.call(lambda done: publisher.withdraw(names(300), done), within_s=300.0)
     assert gone == Withdrawn(300 - held, held) and held > 0
     assert publisher.statistics().withdrawals_failed == held
+
+
+def test_a_load_that_is_given_up_leaves_what_others_show_under_the_same_names() -> None:
+    """Two nodes publish the same rows; the second comes to nothing."""
+    ring = Ring(4)
+    first, second = (Publisher(ring.nodes[n].runtime, ring.nodes[n].dht) for n in (0, 1))
+    publish(ring, first)
+    publish(ring, second, "L")
+    assert len(seen(ring)) == OBJECTS
+    assert ring.call(lambda done: second.withdraw(names(), done)) == Withdrawn(OBJECTS, 0)
+    assert len(seen(ring)) == OBJECTS

@@ -295,6 +295,41 @@ def test_rows_of_a_revoked_token_go_and_are_not_brought_back(node: Node, tmp_pat
     assert len(list(tmp_path.glob(f"*{LOAD}"))) == 1
 
 
+def test_files_that_cannot_be_read_are_counted_and_the_others_brought_back(
+    node: Node, tmp_path: Path
+) -> None:
+    node = restarted(node, tmp_path)
+    for start in (0, 100):
+        _, control = feed(node, {"k": list(range(start, start + 50)), "v": ["x"] * 50})
+        until(node, lambda control=control: control.result is not None)  # type: ignore[misc]
+    first, _ = sorted(tmp_path.glob(f"*{LOAD}"))
+    first.write_bytes(first.read_bytes()[:3])
+    (tmp_path / f"nonsense{LOAD}").write_bytes(b"\0\0\0\2ab")
+    forgets(node)
+    node.cluster.world.run_for(1_300.0)
+    again = restarted(node, tmp_path)
+    node.cluster.world.run_for(30.0)
+    figures = again.service.published.statistics()
+    assert (figures.restored, figures.unreadable, figures.loads) == (1, 2, 1)
+    assert count(again) == 50
+
+
+def test_a_disk_that_is_full_fails_the_load_and_not_the_node(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = restarted(node, tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pier_node.load_files.os.fsync", full)
+    _, control = feed(node, some(100))
+    until(node, lambda: control.result is not None)
+    assert isinstance(control.result, Failure) and "No space left" in control.result.message
+    node.cluster.world.run_for(5.0)
+    assert count(node) == 0 and list(tmp_path.iterdir()) == []
+
+
 def test_a_query_that_reads_while_a_load_comes_into_sight_says_so(node: Node) -> None:
     """Some nodes show the load already, others have only heard that it is about to be shown."""
     _, control = feed(node, {"k": [-1], "v": ["before"]})

@@ -125,6 +125,32 @@ async def test_a_client_that_dies_half_way_leaves_nothing_and_a_reader_sees_all_
             await until("nothing of it is kept", forgotten)
             assert not await count(conn)
             await all_or_nothing(first, conn)
+            await long_keys(first, conn)
+
+
+async def long_keys(publisher: NodeState, reader: Connection) -> None:
+    """Texts of any length among others: each is found by its key, by a join and by an index."""
+    names = [f"{'x' * 5_000}{n}" if n % 10 == 0 else f"short {n}" for n in range(300)]
+    rows = pa.record_batch({"name": names, "n": list(range(300))})
+    other = pa.record_batch({"k": list(range(300)), "name": names})
+    async with connect(*door(publisher)) as conn:
+        assert (await conn.publish("long", [rows], ["name"])).objects == 300
+        assert (await conn.publish("other", [other], ["k"])).objects == 300
+        await conn.query("CREATE INDEX by_name ON other (name) USING hash").table()
+    assert await count(reader, "long") == 300
+    joined = "other JOIN long ON other.name = long.name"
+    for strategy in ("fetch", "hash"):
+        answer = reader.query(f"SELECT /*+ JOIN({strategy}) */ count(*) AS n FROM {joined}")
+        assert (await answer.table()).to_pylist() == [{"n": 300}]
+        assert answer.account is not None and answer.account.ended == "complete"
+
+    async def indexed() -> bool:
+        found = await reader.query(
+            "SELECT k FROM other WHERE name = :name", params={"name": names[290]}
+        ).table()
+        return found.to_pylist() == [{"k": 290}]
+
+    await until("the index has the long text", indexed)
 
 
 async def stored(state: NodeState) -> int:
