@@ -61,6 +61,8 @@ class Cause(enum.Enum):
     CANCELLED = (20, True, Fault.CLIENT)
     #: A node gave up with an error.
     ERROR = (21, True, Fault.NODE)
+    #: Rows or states that came when their epoch was over.
+    TOO_LATE = (22, True, Fault.NODE)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.
     UNOWNED = (30, True, Fault.RING)

@@ -95,8 +95,8 @@ class Results(Protocol):
     def on_ready(self, handler: Callable[[], None]) -> None: ...
 
 
-#: Told by a reader: so many rows were left out, and why.
-Dropped: TypeAlias = Callable[[int, str], None]
+#: Told by a reader: so many rows were left out, why, and what that means for an answer.
+Dropped: TypeAlias = Callable[[int, str, Cause], None]
 
 
 class SourceUnavailable(Exception):
@@ -183,7 +183,9 @@ class Counters:
     missing: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def drop(self, rows: int, reason: str, cause: Cause) -> None:
-        """Counts rows that could not be processed, by cause, and by reason as far as reasons fit."""
+        """Counts rows that could not be processed, by cause, and by reason as far as reasons fit. Who does not know how
+        many they are, or lost something without rows, as an empty epoch, has lost one."""
+        rows = max(1, rows)
         self.dropped_rows += rows
         self.causes[cause] = self.causes.get(cause, 0) + rows
         if reason not in self.drops and len(self.drops) >= REASONS_MAX:

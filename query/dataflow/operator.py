@@ -89,7 +89,7 @@ class Operator:
         try:
             return self.process(batch, tag, port)
         except (ExprError, EvalError) as error:
-            self.drop(batch.num_rows, str(error))
+            self.drop(batch.num_rows, str(error), error.cause)
             if isinstance(error, MissingColumn) and error.column:
                 self.counters.lack(batch.table, error.column, error.close)
             return Flow.MORE
@@ -148,7 +148,7 @@ class Operator:
         for edge in self.outputs:
             edge.operator.receive_end(tag, edge.port)
 
-    def drop(self, rows: int, reason: str, cause: Cause = Cause.UNFIT) -> None:
+    def drop(self, rows: int, reason: str, cause: Cause) -> None:
         """Counts rows that could not be processed and tells the author if asked to."""
         self.counters.drop(rows, reason, cause)
         self.context.complain(self.name, reason)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from query import plan
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -68,7 +69,7 @@ class PutEpochRows(PutEpochs):
 
     def _told(self, rows: int, delivered: bool) -> None:
         if not delivered:
-            self.drop(rows, f"node {self._address} could not be reached")
+            self.drop(rows, f"node {self._address} could not be reached", Cause.NOT_DELIVERED)
         if self._paused and self._outstanding_bytes <= OUTSTANDING_BYTES_MAX // 2:
             self._paused = False
             self.resume()

@@ -23,6 +23,7 @@ from query.aggregate import Grouping
 from query.aggregation.session import Edges, SessionSpec
 from query.aggregation.strategy import UnknownStrategy, parse
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
@@ -214,7 +215,11 @@ class PutEpochs(Operator):
         self._service.close(session)
         if not self._open:
             if self._reading:
-                self.drop(len(self._reading), "epochs without this node: their rows were not read in time")
+                self.drop(
+                    len(self._reading),
+                    "epochs without this node: their rows were not read in time",
+                    Cause.NOT_READ,
+                )
             self.context.guard(lambda: self.context.sink_ended(self.name))
 
     def _edges(self) -> Edges:
@@ -238,7 +243,11 @@ class PutEpochs(Operator):
                 return
         late_s = self.context.clock.now() - self._began_s - epoch * self._spec.epoch_s
         if len(self._reading) >= READING_MAX or late_s >= self._spec.epoch_s:
-            self.drop(1, "epochs without this node: their time was over before their rows could be read")
+            self.drop(
+                1,
+                "epochs without this node: their time was over before their rows could be read",
+                Cause.NOT_READ,
+            )
             give(None)
             return
         tag = self.context.next_tag()

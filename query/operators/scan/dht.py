@@ -22,7 +22,6 @@ from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
-from query.operators.put.dht import NOT_STORED
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
 
@@ -134,16 +133,16 @@ class ScanDht(Source):
 
     def _unread(self, problem: MissingSchema | WireError) -> None:
         without = isinstance(problem, MissingSchema)
-        self.drop(1, "an object without its schema" if without else f"malformed object: {problem}")
+        self.drop(
+            1, "an object without its schema" if without else f"malformed object: {problem}", Cause.UNREADABLE
+        )
 
     def give(self, batch: Batch, tag: int, objects: int = 1) -> None:
         """Rows of so many objects."""
         if self._internal:
             self._exchange.received += objects
         if self._late:
-            self.drop(
-                batch.num_rows, f"{NOT_STORED}: they went to a node that came after the query", Cause.STRANGER
-            )
+            self.drop(batch.num_rows, "went to a node that came after the query", Cause.STRANGER)
             return
         self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)
 
@@ -161,6 +160,6 @@ class ScanDht(Source):
     def _fetched(self, answers: list[Got], tag: int) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
+                self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
         self.take_objects([found for answer in answers for found in answer.objects], tag)
         self._answered(tag)

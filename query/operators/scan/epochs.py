@@ -16,6 +16,7 @@ from query import plan
 from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Probe
 from query.dataflow.marks import Mark
 from query.dataflow.registry import register
@@ -168,7 +169,7 @@ class ScanEpochs(Source):
                         self._shape.add(grouping, unpack(state))
                 tables.append(grouping.states() if self.options["states"] else grouping.results())
             except (WireError, ExprError, EvalError, pa.ArrowException) as error:
-                self.drop(1, f"malformed states: {error}")
+                self.drop(1, f"malformed states: {error}", Cause.UNREADABLE)
         if not tables:
             return
         table = pa.concat_tables([each for each in tables if each.num_rows] or tables[:1])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -55,9 +56,9 @@ class ScanIp(Source):
         try:
             batch = decode(payload, self._schemas)
         except WireError as error:
-            self.drop(1, f"malformed message: {error}")
+            self.drop(1, f"malformed message: {error}", Cause.UNREADABLE)
             return
         if isinstance(batch, Batch):
             self.deliver(batch, tag)
         else:
-            self.drop(1, "a message without its schema")
+            self.drop(1, "a message without its schema", Cause.UNREADABLE)

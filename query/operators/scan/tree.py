@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -38,5 +39,5 @@ class ScanTree(Source):
             try:
                 self.deliver(unpack(payload), tag)
             except WireError as error:
-                self.drop(1, f"malformed states: {error}")
+                self.drop(1, f"malformed states: {error}", Cause.UNREADABLE)
         self.deliver_end(tag)
