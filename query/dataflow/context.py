@@ -174,6 +174,7 @@ class Counters:
     """What one operator did so far; part of the account."""
 
     rows_in: int = 0
+    #: Of a sink: rows or states that it gave towards the answer; what it only notes or throws away is none.
     rows_out: int = 0
     batches_in: int = 0
     dropped_rows: int = 0

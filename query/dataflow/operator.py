@@ -173,6 +173,12 @@ class Operator:
                 frontier.extend(operator.inputs)
         return iter(seen.values())
 
+    def brings(self) -> bool:
+        """Whether rows that begin here are this node's own part of the answer: of its sources, of what it holds of a
+        published table, fetched by it, or spelled out by the query. Rows that other nodes of the query put there are
+        theirs."""
+        return False
+
     # -- life
 
     def open(self) -> None:

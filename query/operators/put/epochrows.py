@@ -49,7 +49,6 @@ class PutEpochRows(PutEpochs):
         if reading is None:
             return Flow.MORE
         reading.grouping.add([], [[]], batch.num_rows)
-        self._exchange.fed += batch.num_rows
         head = reading.epoch.to_bytes(EPOCH_BYTES, "big")
         for piece in split(batch):
             self._send(piece.num_rows, head + encode(piece, inline_schema=True))

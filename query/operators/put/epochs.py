@@ -124,7 +124,6 @@ class PutEpochs(Operator):
         reading = self._reading.get(tag)
         if reading is not None:
             self._shape.add(reading.grouping, batch)
-            self._exchange.fed += batch.num_rows
             self._charge()
         return Flow.MORE
 
@@ -139,7 +138,7 @@ class PutEpochs(Operator):
             for old in [epoch for epoch in self._kept if epoch <= reading.epoch - KEPT_EPOCHS]:
                 del self._kept[old]
             self._charge()
-            self.counters.rows_out += 1
+            self.counters.rows_out += states.num_rows
             for part, give in reading.waiting:
                 give(shares[part])
 

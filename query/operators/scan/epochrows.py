@@ -64,6 +64,9 @@ class ScanEpochRows(Source):
         self._stops: list[Callable[[], None]] = []
         self._timer: Timer | None = None
 
+    def brings(self) -> bool:
+        return False
+
     def probe(self, probe: Probe) -> None:
         """The first probe of any kind gets everything as it comes."""
         if self._stops:

@@ -25,6 +25,9 @@ class ScanTree(Source):
     IMPLEMENTATION = "Tree"
     OPTIONS: ClassVar = (Option("channel", "text", "the name that put Tree sends to", required=True),)
 
+    def brings(self) -> bool:
+        return False
+
     def probe(self, probe: Probe) -> None:
         """A stream probe gets nothing: states are complete or not there."""
         if probe.kind is not ProbeKind.STREAM:
