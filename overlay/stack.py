@@ -15,6 +15,7 @@ from overlay.bamboo import BambooConfig, BambooRouter
 from overlay.dht.loopback import Loopback
 from overlay.dht.messages import DHT_MESSAGES
 from overlay.dht.publisher import Publisher, PublisherStatistics
+from overlay.dht.recall import Recall
 from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
 from overlay.router import Router
 from overlay.spread.messages import SPREAD_MESSAGES
@@ -69,6 +70,7 @@ class OverlayNode:
         "config",
         "dht",
         "publisher",
+        "recall",
         "router",
         "runtime",
         "spread",
@@ -88,6 +90,7 @@ class OverlayNode:
         self.dht = Dht(runtime, wire, self.router, config.dht)
         self.publisher = Publisher(runtime, self.dht)
         self.spread = Spread(runtime, wire, self.router)
+        self.recall = Recall(runtime, self.router, self.spread, self.publisher, self.dht.doubts)
         self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
 
     def start(self) -> None:
