@@ -67,6 +67,8 @@ class Cause(enum.Enum):
     ERROR = (21, True, Fault.NODE)
     #: Rows or states that came when their epoch was over.
     TOO_LATE = (22, True, Fault.NODE)
+    #: A table that no node which was heard has.
+    UNKNOWN_TABLE = (23, True, Fault.AUTHOR)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.
     UNOWNED = (30, True, Fault.RING)

@@ -108,7 +108,7 @@ def settled(
     unreachable = min(first.unreachable, missing)
     causes, words = dict(last.causes), dict.fromkeys(errors)
     if ended == "complete":
-        causes, said = _with_losses(last, first, missing, owners, takes_all)
+        causes, said = _with_losses(last, first, rows, missing, owners, takes_all)
         words.update(dict.fromkeys(said))
         if causes.get(Cause.LIMIT.number):
             ended = "limit"
@@ -136,7 +136,7 @@ def settled(
 
 
 def _with_losses(
-    last: Report, first: Coverage, missing: int, owners: int, takes_all: bool
+    last: Report, first: Coverage, rows: int, missing: int, owners: int, takes_all: bool
 ) -> tuple[WireCauses, list[str]]:
     """What the reports together show to be lost, beside what each of them says; with words for all that is."""
     causes, words = dict(last.causes), []
@@ -148,6 +148,8 @@ def _with_losses(
         strangers = max(0, owners - last.holders)
         if strangers:
             words.append(f"{strangers} of {owners} nodes that rows were sent to took no part; ask again")
+    if rows < last.rows and not missing:
+        causes = added(causes, {Cause.NOT_DELIVERED.number: last.rows - rows})
     for number, count in causes.items():
         cause = cause_of(number)
         if count > 0 and cause.loses_rows and cause not in _TOLD:

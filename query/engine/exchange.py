@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,9 +22,10 @@ class Taking:
 class Exchange:
     """Which namespaces of a query are complete; scans of one end when they hear it. Counts for waves."""
 
-    def __init__(self, internal: set[str]) -> None:
-        """`internal` are the namespaces that the query itself puts into."""
+    def __init__(self, internal: Collection[str], read: Collection[str]) -> None:
+        """`internal` are the namespaces that the query itself puts into; `read` those that it scans."""
         self._internal = internal
+        self._read = read
         self._complete: set[str] = set()
         self._handlers: dict[str, list[Callable[[], None]]] = {}
         #: Batches that this node put for opgraphs of the query, less those that it heard did not arrive.
@@ -38,6 +39,11 @@ class Exchange:
         self.overflowed: set[str] = set()
         #: Ways by which objects came here, for hierarchical joins.
         self.paths = Paths()
+
+    def count_sent(self, namespace: str, batches: int) -> None:
+        """Batches that were put, or below 0 did not arrive; what the query does not scan itself nobody will take."""
+        if namespace in self._read:
+            self.sent += batches
 
     @property
     def received(self) -> int:

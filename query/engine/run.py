@@ -26,7 +26,7 @@ from query.engine.filters import QueryFilters
 from query.engine.prepared import Prepared
 from query.engine.results import ResultSender
 from query.engine.spec import ERROR_CHARS_MAX, ERRORS_MAX, Report, fold_drop, fold_missing
-from query.engine.stages import FILTER, TREE, passes_on
+from query.engine.stages import FILTER, TREE, passes_on, read_by
 from query.plan import Opgraph
 from runtime.api import Runtime, Timer
 
@@ -66,7 +66,10 @@ class Run:
         self._cause = Cause.ERROR
         self.ended = False
         #: Namespaces that are complete, and who waits to hear it.
-        self.exchange = Exchange({namespace for stage in self.stages for namespace in stage.namespaces})
+        self.exchange = Exchange(
+            {namespace for stage in self.stages for namespace in stage.namespaces},
+            {namespace for opgraph in spec.plan.opgraphs for namespace in read_by(opgraph)},
+        )
         self._runtime = runtime
         self._scheduler = scheduler
         self.filters = QueryFilters(len(spec.owners), self.exchange.when_complete)

@@ -216,7 +216,7 @@ class PutDht(Operator):
     def _put(self, objects: list[PutObject], rows: list[int]) -> None:
         size = sum(len(each.value) for each in objects)
         self.context.budget.send(0, size, self.name)
-        self._count_sent(len(objects))
+        self._exchange.count_sent(self.options["ns"], len(objects))
         self._unanswered += 1
         self._outstanding_bytes += size
         self.counters.rows_out += sum(rows)
@@ -235,17 +235,12 @@ class PutDht(Operator):
     def _answered(self, codes: list[Code], rows: list[int]) -> None:
         for code, count in zip(codes, rows, strict=True):
             if code is not Code.OK:
-                self._count_sent(-1)
+                self._exchange.count_sent(self.options["ns"], -1)
                 self.drop(count, f"not stored: {code.name}", Cause.NOT_STORED)
         if self._paused and self._outstanding_bytes <= OUTSTANDING_BYTES_MAX // 2:
             self._paused = False
             self.resume()
         self._end_if_answered()
-
-    def _count_sent(self, batches: int) -> None:
-        """What is put for others than this query has nobody in it who takes it."""
-        if self._temporary:
-            self._exchange.sent += batches
 
     def _end_if_answered(self) -> None:
         if self._unanswered == 0:
