@@ -32,6 +32,7 @@ class State(enum.Enum):
 class Core:
     __slots__ = (
         "answers",
+        "astray",
         "churn",
         "config",
         "counts",
@@ -42,6 +43,7 @@ class Core:
         "runtime",
         "state",
         "suspected",
+        "unanswered",
         "view",
     )
 
@@ -58,6 +60,10 @@ class Core:
         self.counts: dict[str, int] = {}
         self.suspected: list[Callable[[NodeRef], None]] = []
         self.died: list[Callable[[NodeRef], None]] = []
+        #: Called for each question that a node left unanswered, before anything follows from it.
+        self.unanswered: list[Callable[[NodeRef], None]] = []
+        #: Called with an answer that its receiver asks for again, and the node through which the question came.
+        self.astray: list[Callable[[Address, Address, Message], None]] = []
         #: Handlers of answers that this node may also give itself, without the network.
         self.answers: dict[type[Message], Callable[[Address, Any], None]] = {}
 
@@ -80,6 +86,13 @@ class Core:
             self.runtime.call_later(0.0, self._answer, answer)
         else:
             self.messenger.send(to, answer)
+
+    def send_again(self, to: Address, through: Address, answer: Message) -> None:
+        """Sends an answer that did not arrive before; whoever knows another way may try that."""
+        self.send(to, answer)
+        if to != self.me.address:
+            for handler in self.astray:
+                handler(to, through, answer)
 
     def _answer(self, answer: Message) -> None:
         self.answers[type(answer)](self.me.address, answer)

@@ -45,10 +45,10 @@ class Forwarder:
         ownership.settled.append(self._flush)
         core.messenger.on(Hop, self._on_hop)
 
-    def submit(self, key: int, payload: Any, sequence: int, receipt: bool) -> None:
-        """A message of this node's own begins its way."""
+    def submit(self, key: int, payload: Any, sequence: int, receipt: bool, again: bool = False) -> None:
+        """A message of this node's own begins its way, perhaps not for the first time."""
         me = self._core.me
-        self._process(Hop(to_wire(key), me, me.id, sequence, 0, receipt, payload), key, me)
+        self._process(Hop(to_wire(key), me, me.id, sequence, 0, receipt, payload, again=again), key, me)
 
     def _on_hop(self, sender: Address, hop: Hop) -> None:
         core = self._core
@@ -82,7 +82,7 @@ class Forwarder:
         elif not isinstance(payload, Find):
             self._pass_on(hop, key, peer, previous, payload, seen)
         elif peer is None:
-            self._found(hop, payload)
+            self._found(hop, payload, previous)
         else:
             self._hops.send(hop, key, peer, previous)
 
@@ -90,7 +90,7 @@ class Forwarder:
         self, hop: Hop, key: int, peer: Peer | None, previous: NodeRef, payload: Any, seen: bool
     ) -> None:
         """A message of the layers above: to its upcalls, and then up or on."""
-        if self._payloads.ended(hop):
+        if self._payloads.ended(hop, previous):
             return
         passage = Passage(key, hop.origin, previous, hop.hops, peer is None, hop.hops == 0)
         if not seen:
@@ -118,11 +118,14 @@ class Forwarder:
         else:
             self._hops.send(msgspec.structs.replace(hop, payload=join), key, peer, core.me, avoid)
 
-    def _found(self, hop: Hop, find: Find) -> None:
+    def _found(self, hop: Hop, find: Find, previous: NodeRef) -> None:
         core = self._core
         arc = core.view.arc()
         found = Found(find.token, core.me.id, WireArc(to_wire(arc.start), to_wire(arc.end)))
-        core.send(hop.origin.address, found)
+        if hop.again:
+            core.send_again(hop.origin.address, previous.address, found)
+        else:
+            core.send(hop.origin.address, found)
 
     def _reroute(self, pending: Pending) -> None:
         """The next hop was silent: another one, or this node itself if nobody closer is left."""

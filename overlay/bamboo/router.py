@@ -157,6 +157,16 @@ class BambooRouter:
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.died.append(handler)
 
+    def on_unanswered(self, handler: Callable[[NodeRef], None]) -> None:
+        self.core.unanswered.append(handler)
+
+    def on_astray(self, handler: Callable[[Address, Address, Message], None]) -> None:
+        self.core.astray.append(handler)
+
+    def way_found(self, address: Address) -> None:
+        if self.core.present:
+            self._probes.way_found(address)
+
     def statistics(self) -> Mapping[str, int]:
         """What happened so far, by name."""
         refused = self.core.view.table.blocks.refused
