@@ -46,11 +46,6 @@ class StackRouter(Router, Protocol):
         """Calls handler with each node that left a question unanswered, before it is taken out of use."""
         ...
 
-    def on_astray(self, handler: Callable[[Address, Address, Message], None]) -> None:
-        """Calls handler(to, through, answer) with each answer that did not arrive and was sent again; `through` is the
-        last node that the question came by."""
-        ...
-
     def way_found(self, address: Address) -> None:
         """A silent node may be heard by another way now."""
         ...
@@ -163,7 +158,6 @@ class OverlayNode:
         router = self.router
         relays.helpers = lambda: [each.node.address for each in router.neighbours() if each.role != "suspect"]
         router.on_unanswered(lambda node: relays.seek(node.address))
-        router.on_astray(relays.seek)
         relays.found.append(router.way_found)
 
     def _go(self) -> None:

@@ -32,7 +32,6 @@ class State(enum.Enum):
 class Core:
     __slots__ = (
         "answers",
-        "astray",
         "churn",
         "config",
         "counts",
@@ -62,8 +61,6 @@ class Core:
         self.died: list[Callable[[NodeRef], None]] = []
         #: Called for each question that a node left unanswered, before anything follows from it.
         self.unanswered: list[Callable[[NodeRef], None]] = []
-        #: Called with an answer that its receiver asks for again, and the node through which the question came.
-        self.astray: list[Callable[[Address, Address, Message], None]] = []
         #: Handlers of answers that this node may also give itself, without the network.
         self.answers: dict[type[Message], Callable[[Address, Any], None]] = {}
 
@@ -87,12 +84,18 @@ class Core:
         else:
             self.messenger.send(to, answer)
 
-    def send_again(self, to: Address, through: Address, answer: Message) -> None:
-        """Sends an answer that did not arrive before; whoever knows another way may try that."""
-        self.send(to, answer)
-        if to != self.me.address:
-            for handler in self.astray:
-                handler(to, through, answer)
+    def send_again(self, to: Address, answer: Message) -> None:
+        """Sends an answer that its receiver asks for again. It may be on its way, or the path may be broken: that shows
+        when nobody acknowledges it, and by then another may be known."""
+
+        def told(arrived: bool) -> None:
+            if not arrived:
+                self.messenger.send(to, answer)
+
+        if to == self.me.address:
+            self.send(to, answer)
+        else:
+            self.messenger.send(to, answer, told)
 
     def _answer(self, answer: Message) -> None:
         self.answers[type(answer)](self.me.address, answer)

@@ -82,7 +82,7 @@ class Forwarder:
         elif not isinstance(payload, Find):
             self._pass_on(hop, key, peer, previous, payload, seen)
         elif peer is None:
-            self._found(hop, payload, previous)
+            self._found(hop, payload)
         else:
             self._hops.send(hop, key, peer, previous)
 
@@ -90,7 +90,7 @@ class Forwarder:
         self, hop: Hop, key: int, peer: Peer | None, previous: NodeRef, payload: Any, seen: bool
     ) -> None:
         """A message of the layers above: to its upcalls, and then up or on."""
-        if self._payloads.ended(hop, previous):
+        if self._payloads.ended(hop):
             return
         passage = Passage(key, hop.origin, previous, hop.hops, peer is None, hop.hops == 0)
         if not seen:
@@ -118,12 +118,12 @@ class Forwarder:
         else:
             self._hops.send(msgspec.structs.replace(hop, payload=join), key, peer, core.me, avoid)
 
-    def _found(self, hop: Hop, find: Find, previous: NodeRef) -> None:
+    def _found(self, hop: Hop, find: Find) -> None:
         core = self._core
         arc = core.view.arc()
         found = Found(find.token, core.me.id, WireArc(to_wire(arc.start), to_wire(arc.end)))
         if hop.again:
-            core.send_again(hop.origin.address, previous.address, found)
+            core.send_again(hop.origin.address, found)
         else:
             core.send(hop.origin.address, found)
 

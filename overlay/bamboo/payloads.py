@@ -11,7 +11,6 @@ import msgspec
 
 from overlay.bamboo.core import Core
 from overlay.bamboo.messages import Find, Hop, Join, Receipt
-from overlay.ring import NodeRef
 from overlay.router import Deliver, Passage, Upcall, Verdict
 from runtime.api import Address
 from runtime.message import Message
@@ -59,13 +58,13 @@ class Payloads:
         except msgspec.ValidationError:
             return None
 
-    def ended(self, hop: Hop, previous: NodeRef) -> bool:
+    def ended(self, hop: Hop) -> bool:
         """Whether a copy of this message has ended here; its receipt may have been lost, so it goes again."""
         if (hop.origin.address, hop.sequence) not in self._ended:
             return False
         self._core.count("duplicates")
         if hop.receipt:
-            self._core.send_again(hop.origin.address, previous.address, Receipt(hop.sequence))
+            self._core.send_again(hop.origin.address, Receipt(hop.sequence))
         return True
 
     def upcall(self, payload: Any, passage: Passage, hop: Hop) -> Any:

@@ -160,9 +160,6 @@ class BambooRouter:
     def on_unanswered(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.unanswered.append(handler)
 
-    def on_astray(self, handler: Callable[[Address, Address, Message], None]) -> None:
-        self.core.astray.append(handler)
-
     def way_found(self, address: Address) -> None:
         if self.core.present:
             self._probes.way_found(address)

@@ -2,7 +2,7 @@
 
 origin                     relay                      target
   RelayAsk  target   --->
-                             RelayTry  origin   --->    knows a way back now
+                             RelayTry  origin   --->
                                                 <---    RelayTried
                      <---    RelayFound
   Relay     message  --->    Relayed   message  --->    the handler, as if it had come straight

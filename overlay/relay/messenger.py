@@ -32,7 +32,7 @@ from overlay.relay.messages import (
     RelayTry,
 )
 from overlay.relay.paths import RETRY_MAX_S, Path, Paths
-from overlay.relay.seeks import KEPT_MAX, Seeks
+from overlay.relay.seeks import Seeks
 from overlay.relay.statistics import RelayCounters, RelayStatistics
 from runtime.api import Address, Messenger, Notice, Runtime, Timer
 from runtime.message import Codec, CodecError, Message
@@ -193,27 +193,20 @@ class Relays:
 
     # -- finding a path
 
-    def seek(self, to: Address, through: Address | None = None, message: Message | None = None) -> None:
-        """A peer is silent: asks neighbours, or one that is known to reach it, for a path. `message` is sent again once
-        there is one. Each further call for the same peer asks others. Where there is a path already, it may have
-        broken: another is looked for."""
+    def seek(self, to: Address) -> None:
+        """A peer is silent: asks neighbours for a path. Each further call for the same peer asks others. Where there is
+        a path already, it may have broken: another is looked for."""
         if to == self._address:
             return
         path = self._paths.by_target.get(to)
-        if path is not None and message is not None:
-            self._send_around(path, message, None)
-            return
         seek = self._seeks.of(to, self._runtime.now())
         if seek is None:
             self._counters.refused_seeks += 1
             return
         if not seek.asked:
             self._counters.sought += 1
-        if message is not None and len(seek.kept) < KEPT_MAX:
-            seek.kept.append(message)
-        helpers = self.helpers() if through in (None, to) else (through,)
         broken = path.via if path is not None else self._address
-        direct = [each for each in helpers if each not in self._paths.by_target and each != broken]
+        direct = [each for each in self.helpers() if each not in self._paths.by_target and each != broken]
         for helper in seek.choose(self._rng, direct):
             self._messenger.send(helper, RelayAsk(seek.token, to))
 
@@ -222,24 +215,21 @@ class Relays:
         if seek is None:
             return
         turned = self._paths.turn(seek.to, sender)
-        path = turned or self._learn(seek.to, sender)
-        if path is None:
+        if turned is None and not self._learn(seek.to, sender):
             return
         if turned is not None:
             self._tell_found(seek.to)
-        for message in seek.kept:
-            self._send_around(path, message, None)
+        self._awaited.fail(seek.to)
 
-    def _learn(self, to: Address, via: Address) -> Path | None:
+    def _learn(self, to: Address, via: Address) -> bool:
         path = self._paths.learn(to, via, self._runtime.now())
         if path is None:
-            return None
+            return False
         self._counters.found += 1
         self._seeks.end(to)
         self._try_straight(path)
         self._tell_found(to)
-        self._awaited.fail(to)
-        return path
+        return True
 
     def _tell_found(self, to: Address) -> None:
         for handler in self.found:
@@ -275,10 +265,8 @@ class Relays:
     def _tried(self, sender: Address, attempt: RelayTry) -> None:
         if self._refuses(attempt.id) or attempt.origin in (sender, self._address):
             return
-        # First the answer: it opens the way that the next message takes.
+        # The way back is learned from the first message that comes by it: until then the origin may think better of it.
         self._messenger.send(sender, RelayTried(attempt.token))
-        if self._paths.turn(attempt.origin, sender) is None:
-            self._learn(attempt.origin, sender)
 
     def _received(self, sender: Address, relayed: Relayed) -> None:
         if self._refuses(relayed.id) or relayed.origin in (sender, self._address):

@@ -1,4 +1,4 @@
-"""Searches for somebody who reaches a peer: whom was asked, and what is to be sent once there is a path."""
+"""Searches for somebody who reaches a peer: who was asked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from runtime.api import Address
-from runtime.message import Message
 from runtime.rng import Rng
 
 #: Peers looked for at once; beyond, nobody is asked.
@@ -16,8 +15,6 @@ SEEK_S = 10.0
 #: Neighbours asked at each silence, and in one search.
 ASKED_EACH = 2
 ASKED_MAX = 4
-#: Messages kept for when there is a path.
-KEPT_MAX = 8
 
 
 @dataclass(slots=True, eq=False)
@@ -26,7 +23,6 @@ class Seek:
     token: int
     since: float
     asked: list[Address] = field(default_factory=list)
-    kept: list[Message] = field(default_factory=list)
 
     def choose(self, rng: Rng, helpers: Sequence[Address]) -> list[Address]:
         """Whom to ask next."""
