@@ -45,7 +45,7 @@ class _Call(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Heard:
     """How many objects the nodes said it was about, and whether all nodes were told."""
 
     objects: int
@@ -53,7 +53,7 @@ class Told:
     everybody: bool
 
 
-OnTold: TypeAlias = Callable[[Told], None]
+OnHeard: TypeAlias = Callable[[Heard], None]
 #: Asked to stop renewing objects of a namespace, all or those of some keys; says how many there were.
 Forget: TypeAlias = Callable[[str, Sequence[str]], int]
 
@@ -77,28 +77,28 @@ class LoadWords:
         """Whoever keeps objects alive on this node is asked through this to let them go."""
         self._forget.append(handler)
 
-    def show(self, namespace: str, load: str, done: OnTold) -> None:
+    def show(self, namespace: str, load: str, done: OnHeard) -> None:
         """Makes the objects of a load visible at every node."""
 
-        def turned(told: Told) -> None:
+        def turned(told: Heard) -> None:
             self._say(_Call(Word.SHOW, namespace, load), done)
 
         self._say(_Call(Word.TURN, namespace, load), turned)
 
-    def drop(self, namespace: str, keys: Sequence[str], done: OnTold) -> None:
+    def drop(self, namespace: str, keys: Sequence[str], done: OnHeard) -> None:
         """Ends a namespace, or some keys of it, wherever it is kept alive and wherever it lies."""
 
-        def forgotten(first: Told) -> None:
-            def dropped(told: Told) -> None:
-                done(Told(told.objects, told.nodes, first.everybody and told.everybody))
+        def forgotten(first: Heard) -> None:
+            def dropped(told: Heard) -> None:
+                done(Heard(told.objects, told.nodes, first.everybody and told.everybody))
 
             self._say(_Call(Word.DROP, namespace, keys=tuple(keys)), dropped)
 
         self._say(_Call(Word.FORGET, namespace, keys=tuple(keys)), forgotten)
 
-    def _say(self, call: _Call, done: OnTold) -> None:
+    def _say(self, call: _Call, done: OnHeard) -> None:
         def answered(reply: bytes | None, account: Account) -> None:
-            done(Told(_count(reply), account.answered, account.complete))
+            done(Heard(_count(reply), account.answered, account.complete))
 
         self._spread.start(TOPIC, msgspec.msgpack.encode(call), answered, combine=_sum)
 

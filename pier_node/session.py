@@ -201,6 +201,7 @@ class Session:
             self.label,
             part,
             self.client or ANYONE,
+            isinstance(event, m.Ask) and event.unknown_tables,
         )
 
     def _name(self) -> str:

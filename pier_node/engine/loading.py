@@ -21,7 +21,7 @@ from typing import Protocol, TypeAlias
 from overlay.dht.messages import NAME_CHARS_MAX, Code
 from overlay.dht.operations import PutObject
 from overlay.dht.publisher import Publisher
-from overlay.loads import LoadWords, Told
+from overlay.loads import Heard, LoadWords
 from overlay.objects.name import Name
 from pier_node.service import Failure, PublicationResult
 from runtime.api import Runtime, Timer
@@ -287,7 +287,7 @@ class Loading:
             self._finish(done, 0)
             return
 
-        def told(result: Told) -> None:
+        def told(result: Heard) -> None:
             counts.shown += result.objects
             counts.tries += 1
             if counts.shown >= counts.hidden and result.everybody:

@@ -124,7 +124,7 @@ class FlowControl(Operator):
         if tag in self._open:
             return self.emit(batch, self._up())
         if self._told_end or self._over:
-            self.drop(batch.num_rows, "arrived after the duration of the flow control")
+            self.drop(batch.num_rows, "arrived after the duration of the flow control", Cause.OUTSIDE)
             return Flow.DONE
         return self.emit(batch, tag)
 

@@ -177,9 +177,7 @@ class ScanIndex(Source):
     def _fetched(self, answers: list[Got], tag: int, first: _First | None) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                self.drop(
-                    1, f"keys not all of whose rows could be read: {answer.code.name}", Cause.NOT_FETCHED
-                )
+                self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
             for found in answer.objects:
                 self._take(found.value, tag, first)
 
@@ -187,14 +185,14 @@ class ScanIndex(Source):
         try:
             batch = decode(value, self._schemas)
         except WireError as error:
-            self.drop(1, f"malformed object: {error}")
+            self.drop(1, f"malformed object: {error}", Cause.UNREADABLE)
             return
         if isinstance(batch, Batch):
             if first is not None and self._column is not None and self._column in batch.schema.names:
                 first.values += [key for key in ordered_keys(batch.column(self._column)) if key is not None]
             self.deliver(batch, tag)
         else:
-            self.drop(1, "an object without its schema")
+            self.drop(1, "an object without its schema", Cause.UNREADABLE)
 
 
 def _value(name: str, expression: Expression | None) -> pa.Array | None:

@@ -28,6 +28,9 @@ class ScanOverflow(Source):
         ),
     )
 
+    def brings(self) -> bool:
+        return False
+
     def probe(self, probe: Probe) -> None:
         if probe.kind is not ProbeKind.STREAM:
             exchange = self.context.services["exchange"]

@@ -9,7 +9,7 @@ from overlay.dht import requests as requests_module
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, PutObject
 from overlay.dht.publisher import Publisher, Withdrawn
-from overlay.loads import LoadWords, Told
+from overlay.loads import Heard, LoadWords
 from overlay.objects.name import Name, Prefix
 from overlay.ring import SPACE
 from tests.overlay.rings import Node, Ring
@@ -56,8 +56,8 @@ def test_a_load_is_seen_all_at_once_and_by_nobody_before() -> None:
     get = GetObject("t", "k1")
     assert ring.call(lambda done: ring.nodes[0].dht.get(get, done)).objects == ()
     began = [each.runtime.now() for each in ring.nodes]
-    shown: Told = ring.call(lambda done: told[3].show("t", "L", done))
-    assert shown == Told(OBJECTS, 8, True)
+    shown: Heard = ring.call(lambda done: told[3].show("t", "L", done))
+    assert shown == Heard(OBJECTS, 8, True)
     publisher.show(names())
     assert seen(ring) == {name.key for name in names()}
     assert sorted(news) == sorted(name.key for name in names()), "told once, when they came into sight"
@@ -120,11 +120,11 @@ def test_a_namespace_is_dropped_where_it_is_renewed_and_where_it_lies() -> None:
 
     told[0].on_forget(forget)
     publish(ring, publisher)
-    two: Told = ring.call(lambda done: told[4].drop("t", ["k3", "k5"], done))
-    assert two == Told(2, 6, True)
+    two: Heard = ring.call(lambda done: told[4].drop("t", ["k3", "k5"], done))
+    assert two == Heard(2, 6, True)
     assert len(seen(ring)) == OBJECTS - 2
-    rest: Told = ring.call(lambda done: told[2].drop("t", [], done))
-    assert rest == Told(OBJECTS - 2, 6, True)
+    rest: Heard = ring.call(lambda done: told[2].drop("t", [], done))
+    assert rest == Heard(OBJECTS - 2, 6, True)
     ring.world.run_for(120.0)
     assert seen(ring) == set() and publisher.names() == []
 
