@@ -69,6 +69,10 @@ class Cause(enum.Enum):
     TOO_LATE = (22, True, Fault.NODE)
     #: A table that no node which was heard has.
     UNKNOWN_TABLE = (23, True, Fault.AUTHOR)
+    #: Epochs that were left out, because those before took too long.
+    SKIPPED = (24, True, Fault.LIMIT)
+    #: States that may be in an answer twice: a node was taken for gone that may have passed them on.
+    DOUBLED = (25, True, Fault.RING)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.
     UNOWNED = (30, True, Fault.RING)
