@@ -37,7 +37,17 @@ _decode = msgspec.msgpack.Decoder(Pieces).decode
 class Recall:
     """This node's part in bringing back what is lost: as an heir, and as a publisher."""
 
-    __slots__ = ("_doubts", "_out", "_publisher", "_router", "_runtime", "_spread", "_timer", "failed", "sent")
+    __slots__ = (
+        "_doubts",
+        "_out",
+        "_publisher",
+        "_router",
+        "_runtime",
+        "_spread",
+        "_timer",
+        "failed",
+        "sent",
+    )
 
     def __init__(
         self, runtime: Runtime, router: Router, spread: Spread, publisher: Publisher, doubts: Doubts

@@ -30,7 +30,7 @@ from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, settled
-from query.engine.aim import arcs_of, spread_over
+from query.engine.aim import arcs_of, published_arcs, spread_over
 from query.engine.census import PERIOD_S, Census
 from query.engine.executor import TOPIC, TOPIC_END
 from query.engine.filters import cut
@@ -39,7 +39,16 @@ from query.engine.messages import Remark, ResultBatch
 from query.engine.results import OwnRows, ResultReceiver
 from query.engine.spec import ERRORS_MAX, GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
 from query.engine.splits import Splits
-from query.engine.stages import EPOCHS, keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
+from query.engine.stages import (
+    is_continuous,
+    keeps_rows,
+    needs_owners,
+    shared,
+    stages,
+    takes_overflow,
+    without_rows,
+)
+from query.engine.tiles import lacking
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
@@ -57,6 +66,8 @@ GROUPS_PER_NODE = 4
 GROUPS_LEAST = 64
 #: After its time a query has this long for the reports of nodes that stopped it before it is ended here.
 GRACE_S = 5.0
+#: A share of the ring that is told as a number.
+LACKING_LEAST = 0.0005
 CANCELLED_ELSEWHERE = "cancelled at another node"
 #: Between the waves of a cyclic stage: short at first, so that small recursions end at once.
 WAVE_LEAST_S = 0.01
@@ -120,7 +131,7 @@ class ProxyQuery:
 
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
-        if any(namespace.startswith(EPOCHS) for stage in self._stages for namespace in stage.namespaces):
+        if is_continuous(self._stages):
             self._proxy.census.watch(self.spec.id, self._counted)
         if not needs_owners(self.spec.plan):
             self._stage(0)
@@ -310,6 +321,8 @@ class ProxyQuery:
             self._errors[f"{self.results.malformed} result messages could not be read"] = None
         first = self._first if self._first is not None else Coverage()
         first = replace(first, received=first.received - self._again)
+        if ended == "complete":
+            self._judge_tiles(report)
         elapsed_s = self._proxy.runtime.now() - self.started_s
         account = settled(
             self.spec.id,
@@ -323,6 +336,23 @@ class ProxyQuery:
         )
         self._proxy.forget(self)
         self.sink.finish(account)
+
+    def _judge_tiles(self, report: Report) -> None:
+        """Whether nodes answered for all parts of the published tables, each for its own."""
+        share = lacking(report.tiles, published_arcs(self.spec, self._stages))
+        if share:
+            text = f"{share:.1%} of the ring" if share >= LACKING_LEAST else "a part of the ring"
+            self.note(
+                Cause.UNOWNED,
+                1,
+                f"nobody answered for {text}: rows of published tables may be missing; ask again",
+            )
+        if report.causes.get(Cause.DOUBLED.number):
+            self.note(
+                Cause.DOUBLED,
+                0,
+                "two nodes answered for one part of the published tables: rows may be doubled; ask again",
+            )
 
 
 class Proxy:

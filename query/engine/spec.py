@@ -12,8 +12,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
-from query.causes import WireCauses, added
+from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
+from query.engine.tiles import Tiles, joined
 from query.plan import Plan
 from runtime.message import WireAddress
 
@@ -100,6 +101,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     holders: int = 0
     #: What took rows from the answer, by cause; `dropped` and `errors` are the words for it.
     causes: WireCauses = {}
+    #: The arcs of published tables that nodes answered for (`query.engine.tiles`).
+    tiles: Tiles = ()
 
     def plus(self, other: Report) -> Report:
         dropped = dict(self.dropped)
@@ -113,6 +116,10 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             before, meant = missing.get(column, (0, ""))
             if before or len(missing) < MISSING_MAX:
                 missing[column] = (before + nodes, meant or close)
+        tiles, overlaps = joined(self.tiles, other.tiles)
+        causes = added(self.causes, other.causes)
+        if overlaps:
+            causes = added(causes, {Cause.DOUBLED.number: overlaps})
         return Report(
             answered=self.answered + other.answered,
             empty=self.empty + other.empty,
@@ -128,7 +135,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             again=self.again + other.again,
             missing=missing,
             holders=self.holders + other.holders,
-            causes=added(self.causes, other.causes),
+            causes=causes,
+            tiles=tiles,
         )
 
     def since(self, earlier: Report) -> Report:
@@ -156,6 +164,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
                 for cause, count in self.causes.items()
                 if count > earlier.causes.get(cause, 0)
             },
+            tiles=() if earlier.tiles else self.tiles,
         )
 
 

@@ -13,6 +13,4 @@ def jump(host: SimHost, ahead_s: float = 0.0, wall_s: float = 0.0) -> None:
     if ahead_s < 0.0:
         raise ValueError(f"ahead_s = {ahead_s}: a monotonic clock does not go back")
     clock = host.clock
-    host.set_clock(
-        replace(clock, base_s=clock.base_s + ahead_s, wall_offset_s=clock.wall_offset_s + wall_s)
-    )
+    host.set_clock(replace(clock, base_s=clock.base_s + ahead_s, wall_offset_s=clock.wall_offset_s + wall_s))
