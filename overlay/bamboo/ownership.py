@@ -165,6 +165,14 @@ class Ownership:
             side.settled = False
             side.asked = None
 
+    def returned(self, neighbour: Peer) -> None:
+        """A neighbour did not know this node of late: it had given it up, or belonged to another ring. What was stored in
+        this node's arc meanwhile went to others, who may be gone; so all of it is as if gained now."""
+        if self._core.state is State.MEMBER and neighbour in self.neighbours:
+            self._core.count("returned")
+            for told in list(self.place_changed):
+                told(None, self.place_arc, False)
+
     def reset(self) -> None:
         """The neighbours as they stand are right: a ring built whole."""
         for side in (self._after, self._before):
