@@ -167,6 +167,13 @@ class BambooRouter:
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.died.append(handler)
 
+    def on_unanswered(self, handler: Callable[[NodeRef], None]) -> None:
+        self.core.unanswered.append(handler)
+
+    def way_found(self, address: Address) -> None:
+        if self.core.present:
+            self._probes.way_found(address)
+
     def statistics(self) -> Mapping[str, int]:
         """What happened so far, by name."""
         refused = self.core.view.table.blocks.refused

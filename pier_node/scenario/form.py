@@ -147,6 +147,15 @@ class PartitionForm(ChosenForm, frozen=True, tag="partition"):
     one_way: bool = False
 
 
+class PairsForm(FaultForm, frozen=True, kw_only=True, tag="pairs"):
+    """Cuts a share of all pairs of hosts, each drawn by itself; with `one_way` the first of each is not heard by the
+    second. On PlanetLab 0.023 of the pairs at times."""
+
+    until_s: Positive | None = None
+    fraction: Rate
+    one_way: bool = False
+
+
 class SlowForm(ChosenForm, frozen=True, tag="slow"):
     until_s: Positive | None = None
     factor: Positive = 10.0
@@ -176,8 +185,8 @@ class StallForm(ChosenForm, frozen=True, tag="stall"):
 
 
 class JumpForm(ChosenForm, frozen=True, tag="jump"):
-    """The clocks of the chosen hosts leap ahead by up to `ahead_s_max`, and their wall clocks by up to `wall_s_max` more,
-    either way."""
+    """The clocks of the chosen hosts leap ahead by up to `ahead_s_max`, and their wall clocks by up to `wall_s_max`
+    more, either way."""
 
     ahead_s_max: NotNegative = 10.0
     wall_s_max: NotNegative = 60.0
@@ -198,6 +207,7 @@ AnyFault: TypeAlias = (
     | DuplicationForm
     | ReorderingForm
     | PartitionForm
+    | PairsForm
     | SlowForm
     | SkewForm
     | PauseForm

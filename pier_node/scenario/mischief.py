@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from pier_node.scenario.form import (
     AnyFault,
@@ -19,6 +20,7 @@ from pier_node.scenario.form import (
     DuplicationForm,
     JumpForm,
     LossForm,
+    PairsForm,
     PartitionForm,
     PauseForm,
     RandomForm,
@@ -85,6 +87,8 @@ class Mischief:
                 self._end(form.until_s, lambda _: faults.reordering.set_rate(0.0))
             case PartitionForm():
                 self._partition(form, rng)
+            case PairsForm():
+                self._cut_pairs(form, rng)
             case SlowForm():
                 self._slow(form, rng)
             case PauseForm():
@@ -149,6 +153,14 @@ class Mischief:
         rest = [host.index for host in self.world.hosts if host.index not in chosen]
         cut = self.world.faults.partitions.cut(chosen, rest, form.one_way)
         self._end(form.until_s, lambda _: self.world.faults.partitions.heal(cut))
+
+    def _cut_pairs(self, form: PairsForm, rng: Rng) -> None:
+        hosts = [host.index for host in self.world.hosts if host.alive]
+        rng.shuffle(hosts)
+        pairs = [pair for pair in combinations(hosts, 2) if rng.random() < form.fraction]
+        partitions = self.world.faults.partitions
+        cut = partitions.cut_one_way(pairs) if form.one_way else partitions.cut_pairs(pairs)
+        self._end(form.until_s, lambda _: partitions.heal(cut))
 
     def _slow(self, form: SlowForm, rng: Rng) -> None:
         chosen = self._choose(form, rng)

@@ -3,8 +3,8 @@ asks for it, and who judges the answers.
 
 Rows have numbers that no two share. One publisher, on a host that no fault strikes, lives all the time: its rows belong
 into every answer that calls itself complete, whichever owners died, paused or changed meanwhile; but for an asker that
-is, or was of late, cut off from that host, since a ring knows only whom it can reach. Rows of other publishers fade with
-them, and may be there or not. No row may be in an answer twice.
+is, or was of late, cut off from that host, since a ring knows only whom it can reach. Rows of other publishers fade
+with them, and may be there or not. No row may be in an answer twice.
 """
 
 from __future__ import annotations
@@ -167,6 +167,6 @@ class AskedRows(Asked):
         if doubled or missing or self._ids.keys() - truth.possible:
             self._complain(
                 "published",
-                f"{self.question.name}: of {len(required)} rows {len(missing)} are missing, {len(doubled)} are doubled: "
-                f"{account}",
+                f"{self.question.name}: of {len(required)} rows {len(missing)} are missing, "
+                f"{len(doubled)} are doubled: {account}",
             )

@@ -15,6 +15,7 @@ from pier_node.scenario.form import (
     DuplicationForm,
     JumpForm,
     LossForm,
+    PairsForm,
     PartitionForm,
     PauseForm,
     ReorderingForm,
@@ -29,6 +30,7 @@ LASTS_S = (10.0, 180.0)
 #: Hosts struck at once, as shares of those alive.
 CRASH_SHARE = (0.01, 0.15)
 PARTITION_SHARE = (0.02, 0.5)
+PAIRS_SHARE = (0.0, 0.03)
 SLOW_SHARE = (0.01, 0.1)
 SKEW_SHARE = (0.05, 0.5)
 PAUSE_SHARE = (0.01, 0.15)
@@ -81,6 +83,12 @@ def _partition(rng: Rng, now_s: float, spare: int) -> AnyFault:
     )
 
 
+def _pairs(rng: Rng, now_s: float, spare: int) -> AnyFault:
+    return PairsForm(
+        fraction=rng.uniform(*PAIRS_SHARE), until_s=_lasting(rng, now_s), one_way=rng.random() < 0.3
+    )
+
+
 def _slow(rng: Rng, now_s: float, spare: int) -> AnyFault:
     return SlowForm(
         fraction=rng.uniform(*SLOW_SHARE),
@@ -120,6 +128,7 @@ MENU: dict[str, Callable[[Rng, float, int], AnyFault]] = {
     "duplication": _duplication,
     "reordering": _reordering,
     "partition": _partition,
+    "pairs": _pairs,
     "slow": _slow,
     "skew": _skew,
     "pause": _pause,

@@ -55,8 +55,8 @@ def arcs_of(spec: QuerySpec, own_point: Arc) -> tuple[Arc, ...]:
 
 
 def published_arcs(spec: QuerySpec, stages: Sequence[Stage]) -> tuple[Arc, ...]:
-    """The arcs of published tables that a query reads: points where it is about some keys, else all. None where it reads
-    no such table, or only those at some nodes, whose arcs nobody knows beforehand."""
+    """The arcs of published tables that a query reads: points where it is about some keys, else all. None where it
+    reads no such table, or only those at some nodes, whose arcs nobody knows beforehand."""
     arcs: dict[Arc, None] = {}
     for opgraph in reading_published(spec.plan, stages):
         targets = targets_of(opgraph)

@@ -56,8 +56,17 @@ def joined(one: Tiles, other: Tiles) -> tuple[Tiles, int]:
     return tuple(merged), overlaps
 
 
+def removed(tiles: Tiles, taken: Tiles) -> Tiles:
+    """What is left when one report's tiles are taken out of a sum."""
+    left = _pairs(tiles)
+    for start, end in _pairs(taken):
+        cut = [pair for first, last in left for pair in ((first, min(last, start)), (max(first, end), last))]
+        left = [(first, last) for first, last in cut if first < last]
+    return tuple([each for pair in left[:TILES_MAX] for each in pair])
+
+
 def lacking(tiles: Tiles, wanted: Sequence[Arc]) -> float:
-    """Which share of the ring was asked for and is in no tile; a point that is in none counts as little, not as nothing."""
+    """Which share of the ring was asked for and is in no tile; a point that is in none counts as little, not nothing."""
     pairs = _pairs(tiles)
     missing = 0
     for start, end in (pair for arc in wanted for pair in _pairs(_wide(arc))):

@@ -128,7 +128,7 @@ class Chaos(Workload[ChaosForm]):
         life = self._nodes.build(host)
         tables = NodeTables()
         tables.register(TABLE, table_of(life.number))
-        engine = EngineNode(host.runtime, host.messenger, life.node, tables)
+        engine = EngineNode(host.runtime, life.node, tables)
         limits = Limits(time_s=self.form_values.query_time_s)
         self._doors[life.number] = _Node(engine, QueryService(host.runtime, engine, limits))
         if self._running and self._rng.random() < self.form_values.publishers:
