@@ -61,7 +61,7 @@ from query.engine.stages import (
     takes_overflow,
     without_rows,
 )
-from query.engine.tiles import lacking
+from query.engine.tiles import judged
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
@@ -85,8 +85,6 @@ GRACE_S = 5.0
 CUT = ("cancelled", "limit")
 #: And for adding up what came, which takes a turn.
 CONCLUDE_S = 1.0
-#: A share of the ring that is told as a number.
-LACKING_LEAST = 0.0005
 CANCELLED_ELSEWHERE = "cancelled at another node"
 #: Between the waves of a cyclic stage: short at first, so that small recursions end at once.
 WAVE_LEAST_S = 0.01
@@ -366,7 +364,10 @@ class ProxyQuery:
             self.note(Cause.UNREADABLE, self.results.malformed, text)
         first = self._first if self._first is not None else Coverage()
         if ended == "complete":
-            self._judge_tiles(report)
+            for cause, count, text in judged(
+                report.tiles, published_arcs(self.spec, self._stages), report.causes
+            ):
+                self.note(cause, count, text)
         return settled(
             self.spec.id,
             replace(first, received=max(0, first.received - self._again)),
@@ -380,23 +381,6 @@ class ProxyQuery:
             gave=self.results.nodes if ended in CUT and len(self._stages) == 1 else 0,
             takes_all=self._takes_all,
         )
-
-    def _judge_tiles(self, report: Report) -> None:
-        """Whether nodes answered for all parts of the published tables, each for its own."""
-        share = lacking(report.tiles, published_arcs(self.spec, self._stages))
-        if share:
-            text = f"{share:.1%} of the ring" if share >= LACKING_LEAST else "a part of the ring"
-            self.note(
-                Cause.UNOWNED,
-                1,
-                f"nobody answered for {text}: rows of published tables may be missing; ask again",
-            )
-        if report.causes.get(Cause.DOUBLED.number):
-            self.note(
-                Cause.DOUBLED,
-                0,
-                "two nodes answered for one part of the published tables: rows may be doubled; ask again",
-            )
 
 
 class Proxy:

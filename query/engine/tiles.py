@@ -16,6 +16,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from overlay.ring import BITS, Arc
+from query.causes import Cause, WireCauses
 
 #: The circle in tiles; an end fits a signed word. Nobody owns an arc that is empty by this measure.
 TILE_BITS = 62
@@ -23,6 +24,8 @@ CIRCLE = 1 << TILE_BITS
 _SHIFT = BITS - TILE_BITS
 #: Tiles in one report. Beyond that some are left out, and with them what they cover: the answer is partial then.
 TILES_MAX = 256
+#: A share of the ring that is told as a number.
+TOLD_LEAST = 0.0005
 
 _End: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=CIRCLE)]
 #: Beginning and end of each, in order of the circle.
@@ -66,13 +69,27 @@ def removed(tiles: Tiles, taken: Tiles) -> Tiles:
 
 
 def lacking(tiles: Tiles, wanted: Sequence[Arc]) -> float:
-    """Which share of the ring was asked for and is in no tile; a point that is in none counts as little, not nothing."""
+    """Which share of the ring was asked for and is in no tile; a point in none counts as little, not as nothing."""
     pairs = _pairs(tiles)
     missing = 0
     for start, end in (pair for arc in wanted for pair in _pairs(_wide(arc))):
         covered = sum(max(0, min(end, last) - max(start, first)) for first, last in pairs)
         missing += max(0, end - start - covered)
     return missing / CIRCLE
+
+
+def judged(tiles: Tiles, wanted: Sequence[Arc], causes: WireCauses) -> list[tuple[Cause, int, str]]:
+    """What is to be said at the end: whether nodes answered for all that was asked for, each for its own."""
+    notes = []
+    share = lacking(tiles, wanted)
+    if share:
+        part = f"{share:.1%} of the ring" if share >= TOLD_LEAST else "a part of the ring"
+        text = f"nobody answered for {part}: rows of published tables may be missing; ask again"
+        notes.append((Cause.UNOWNED, 1, text))
+    if causes.get(Cause.DOUBLED.number):
+        text = "two nodes answered for one part of the published tables: rows may be doubled; ask again"
+        notes.append((Cause.DOUBLED, 0, text))
+    return notes
 
 
 def _wide(arc: Arc) -> Tiles:
