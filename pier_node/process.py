@@ -110,6 +110,7 @@ class NodeProcess:
                 self._describe,
                 lambda: {"sources": sources.statistics(), "runtime": runtime.statistics()},
                 sources.services(self._folder("files")),
+                self._version,
                 self._loads(runtime),
             )
             with ExitStack() as cleanup:

@@ -2,8 +2,8 @@
 
 A node whose arc is in doubt sends the doubtful pieces around the ring, in one spread; every node renews what it
 publishes in them, which puts again what is gone, and answers when that is done. When all have, nothing is missing that
-anybody publishes, and the doubts end. Where somebody could not, it is tried again. What it costs grows with the ring, so
-a node waits the longer before it does so the more nodes there are; what came in doubt meanwhile goes with it.
+anybody publishes, and the doubts end. Where somebody could not, it is tried again. What it costs grows with the ring,
+so a node waits the longer before it does so the more nodes there are; what came in doubt meanwhile goes with it.
 """
 
 from __future__ import annotations

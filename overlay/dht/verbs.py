@@ -263,7 +263,7 @@ class Dht:
                 return
             nonlocal astray
             now = self._runtime.now()
-            seen = scan.next(SCAN_CHUNK_OBJECTS, now)
+            seen = [stored for stored in scan.next(SCAN_CHUNK_OBJECTS, now) if not stored.load]
             chunk = [
                 GotObject(stored.name, stored.value, stored.expires_at - now)
                 for stored in seen
