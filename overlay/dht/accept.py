@@ -113,6 +113,13 @@ class Keeper:
                 self.show(stored)
         return self._own(names)
 
+    def renewed(self, stored: StoredObject, load: str) -> None:
+        """Its publisher keeps it alive: as part of a load that is still coming, or to be seen."""
+        if load and stored.load:
+            self.hidden.add(stored.name, load, stored.expires_at, self._runtime.now())
+        elif not load:
+            self.show(stored)
+
     def show(self, stored: StoredObject) -> None:
         if stored.load:
             self.store.show(stored)

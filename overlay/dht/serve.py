@@ -188,8 +188,8 @@ class Server:
             name = Name(renewal.namespace, renewal.key, renewal.suffix)
             stored = self._keeper.store.renew(name, renewal.lifetime_ms / 1000, renewal.version, now)
             codes.append(Code.UNKNOWN if stored is None else Code.OK)
-            if stored is not None and not renewal.load and renewal.lifetime_ms:
-                self._keeper.show(stored)
+            if stored is not None and renewal.lifetime_ms:
+                self._keeper.renewed(stored, renewal.load)
             if stored is not None and stored.copies and not message.anyhow:
                 replicated.append((stored, renewal.lifetime_ms))
         if replicated:

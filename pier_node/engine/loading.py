@@ -148,6 +148,9 @@ class Loading:
         if self._over:
             return
         counts = self._counts
+        if not self._under_way and not self._waiting:
+            # Patience is for owners; a client may take its time between two batches.
+            self._last_confirmed_s = self._runtime.now()
         if self._publisher.room < len(objects):
             self._fail(Failure("limit", "this node keeps as many objects alive as it can (PUBLISHED_MAX)"))
             return
@@ -290,7 +293,8 @@ class Loading:
         def told(result: Heard) -> None:
             counts.shown += result.objects
             counts.tries += 1
-            if counts.shown >= counts.hidden and result.everybody:
+            if self._stubborn or (counts.shown >= counts.hidden and result.everybody):
+                # Of one that was there before, most was seen all the time; renewals show what one word did not.
                 self._finish(done, 0)
             elif counts.tries < SHOW_TRIES:
                 self._runtime.call_later(RETRY_S, lambda _: self._show(done), None)

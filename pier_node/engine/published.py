@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -30,6 +31,8 @@ _log = logging.getLogger("pier.loads")
 
 #: Loads that one node keeps alive.
 PUBLISHED_LOADS_MAX = 65_536
+#: Loads that are brought back at the same time.
+RESTORED_TOGETHER = 8
 #: How often a node that was started looks whether it is on the ring, to bring back what it had published.
 RING_LOOK_S = 0.2
 
@@ -266,26 +269,27 @@ class PublishedLoads:
     # --- over restarts -----------------------------------------------------------------------------------------
 
     def restore(self, may: MayPublish, on_ring: Callable[[], bool]) -> None:
-        """Brings back what was written down, one load after the other, once the node is on the ring; those whose token
-        is gone are let go."""
+        """Brings back what was written down, a few loads at a time, once the node is on the ring; those whose token is
+        gone are let go."""
         self._may = may
         if self._journal is None:
             return
-        marks = list(self._journal.loads())
+        marks = deque(self._journal.loads())
 
         def look(_: None) -> None:
-            if on_ring():
-                self._restore_next(marks)
-            else:
+            if not on_ring():
                 self._runtime.call_later(RING_LOOK_S, look, None)
+                return
+            for _together in range(min(RESTORED_TOGETHER, len(marks))):
+                self._restore_next(marks)
 
         if marks:
             look(None)
 
-    def _restore_next(self, marks: list[str]) -> None:
+    def _restore_next(self, marks: deque[str]) -> None:
         if not marks:
             return
-        mark, journal = marks[0], self._journal
+        mark, journal = marks.popleft(), self._journal
         assert journal is not None
 
         def read(found: Restored | Exception | None) -> None:
@@ -293,31 +297,31 @@ class PublishedLoads:
                 self._unreadable += 1
                 details = {"load": mark, "reason": str(found or "damaged")}
                 _log.warning("a load that was written down cannot be read", extra={"details": details})
-                self._restore_next(marks[1:])
+                self._restore_next(marks)
             elif self._may is not None and not self._may(found.facts.owner, found.facts.table):
                 self._revoked += 1
                 journal.end(found.facts)
-                self._restore_next(marks[1:])
+                self._restore_next(marks)
             elif mark in self._kept or mark in self._under_way:
-                self._restore_next(marks[1:])
+                self._restore_next(marks)
             else:
                 self._bring_back(found, marks)
 
         self._runtime.compute(lambda: journal.read(mark), read)
 
-    def _bring_back(self, found: Restored, marks: list[str]) -> None:
+    def _bring_back(self, found: Restored, marks: deque[str]) -> None:
         load = self._open(found.facts, None, stubborn=True)
 
         def loaded(result: PublicationResult | Failure) -> None:
             if isinstance(result, Failure):
                 details = {"table": found.facts.table, "reason": result.message}
                 _log.warning("a load could not be brought back", extra={"details": details})
-                self._restore_next(marks[1:])
+                self._restore_next(marks)
                 return
             self._restored += 1
             told = {"table": found.facts.table, "objects": len(found.puts)}
             _log.info("a load is kept alive again", extra={"details": told})
-            self._restore_next(marks[1:])
+            self._restore_next(marks)
 
         rows = [put for put in found.puts if put.name.namespace == found.facts.table]
         rest = [put for put in found.puts if put.name.namespace != found.facts.table]

@@ -75,6 +75,8 @@ CONTINUOUS_S_MAX = 30 * 86_400.0
 SPREAD_S = 60.0
 #: Queries of clients of one node that are asked again in every epoch.
 REPEATED_MAX = 256
+#: Keys of a table that are ended together, in characters: what one word to the ring carries.
+UNPUBLISHED_CHARS_MAX = 500_000
 #: Query text shown in lists of queries.
 TEXT_SHOWN_CHARS = 200
 
@@ -364,12 +366,16 @@ class QueryService:
         if table.startswith(HIDDEN):
             done(Failure("refused", f"{table} is the system's own: it cannot be unpublished"))
             return
+        fitted = [key_of([key]) for key in keys]
+        if sum(map(len, fitted)) > UNPUBLISHED_CHARS_MAX:
+            done(Failure("limit", f"keys of more than {UNPUBLISHED_CHARS_MAX} characters at once"))
+            return
 
         def told(result: Heard) -> None:
             dropped = {} if result.everybody else {"nodes that could not be told": 1}
             done(PublicationResult(0, result.objects, dropped=dropped))
 
-        self._engine.overlay.loads.drop(table, [key_of([key]) for key in keys], told)
+        self._engine.overlay.loads.drop(table, fitted, told)
 
     def allow(self, may_publish: Callable[[str, str], bool]) -> None:
         self.published.revoke(may_publish)

@@ -163,6 +163,18 @@ def test_what_is_slow_to_be_confirmed_is_waited_for_and_told(
     assert count(node) == 300
 
 
+def test_a_client_may_take_its_time_and_a_load_may_take_longer_than_rows_live(node: Node) -> None:
+    publishing, control = feed(node, some(200), end=False)
+    node.cluster.world.run_for(1_500.0)
+    assert count(node) == 0 and control.result is None
+    publishing.batch(pa.record_batch({"k": [500], "v": ["last"]}), 10)
+    publishing.end()
+    began = node.cluster.world.now
+    until(node, lambda: control.result is not None)
+    assert control.result == PublicationResult(201, 201) and count(node) == 201
+    assert node.cluster.world.now - began < 20.0, "shown by two words, not one by one"
+
+
 def test_a_load_that_nobody_confirms_is_given_up_whole(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     ring = Deaf(node, monkeypatch)
     _, control = feed(node, some(300))
