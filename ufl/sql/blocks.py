@@ -14,12 +14,12 @@ from sqlglot import exp
 from query.plan import Expression, Field, fields_of
 from query.plan_hints import quoted
 from ufl.sql import sources, subqueries
-from ufl.sql.clauses import check_select, is_star, limit_of
+from ufl.sql.clauses import is_constant, is_star, limit_of, order_of
 from ufl.sql.eddies import mark_filters
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.grouping import Groups
 from ufl.sql.hints import join_hints
-from ufl.sql.kinds import kind_of
+from ufl.sql.kinds import condition_of, kind_of
 from ufl.sql.names import Scope, missing
 from ufl.sql.pushdown import filtered
 from ufl.sql.relations import (
@@ -75,7 +75,6 @@ class Block:
     def __init__(
         self, binder: Binder, node: exp.Select, env: Env, outer: Scope | None, pull: Pull | None
     ) -> None:
-        check_select(node)
         self.binder = binder
         self.node = node
         self.env = env
@@ -101,6 +100,8 @@ class Block:
             having = self.node.args.get("having")
             if having is not None:
                 conditions = [self.final(part) for part in splits(having.this)]
+                parts = zip(conditions, splits(having.this), strict=True)
+                conditions = [condition_of(each, self.relation.columns, part) for each, part in parts]
                 self.relation = filtered(self.relation, conditions)
         elif self.node.args.get("having") is not None:
             raise Refused("HAVING needs GROUP BY or an aggregate", self.node.args["having"])
@@ -190,11 +191,20 @@ class Block:
             self._may_pull = self.pull is not None
             expression = self.translate(part)
             self._may_pull = False
-            kind_of(expression, [*self.relation.columns, *self._outer_columns()], part)
-            plain.append((expression, part))
+            columns = [*self.relation.columns, *self._outer_columns()]
+            plain.append((condition_of(expression, columns, part), part))
         self.relation = filtered(self.relation, [e for e, part in plain if not self._pulled(e, part)])
         for test in tests:
             subqueries.keep(self, test)
+
+    def keep(self, node: exp.Expr) -> None:
+        """Keeps the rows of the relation for which a condition with a subquery holds."""
+        test = subqueries.test_of(node)
+        if test is not None:
+            subqueries.keep(self, test)
+        else:
+            expression = self.translate(node)
+            self.relation = filtered(self.relation, [condition_of(expression, self.relation.columns, node)])
 
     def _outer_columns(self) -> list[Column]:
         return [] if self.scope.outer is None else self.scope.outer.columns()
@@ -248,7 +258,7 @@ class Block:
             else:
                 expression = self.final(item.node)
             before.append((item, expression))
-        keys = [self._order_expression(each, before) for each in self._order()]
+        keys = [self._order_expression(each, before) for each in self._order(len(items))]
         for item, expression in before:
             item.name = namer.fresh(item.label)
             kind = kind_of(expression, self.relation.columns, item.node)
@@ -314,7 +324,7 @@ class Block:
             if item.label != "*" or item.expression is not None:
                 outputs[item.label] = self.translate(item.node)
         keys = []
-        for each in self._order():
+        for each in self._order(0):
             name = each.this.name if isinstance(each.this, exp.Column) and not each.this.table else ""
             expression = outputs.get(name) or self.translate(each.this)
             keys.append(OrderKey(expression, bool(each.args.get("desc")), bool(each.args.get("nulls_first"))))
@@ -331,9 +341,8 @@ class Block:
 
     # -- ORDER BY
 
-    def _order(self) -> list[exp.Expr]:
-        order = self.node.args.get("order")
-        return [] if order is None or self.ignores_items() else list(order.expressions)
+    def _order(self, columns: int) -> list[exp.Expr]:
+        return [] if self.ignores_items() else order_of(self.node, columns)
 
     def _order_expression(
         self, node: exp.Expr, items: list[tuple[Item, Expression]]
@@ -342,15 +351,24 @@ class Block:
         from ufl.sql.binder import position
 
         key = node.this
-        if isinstance(key, exp.Literal) and not key.is_string:
+        if is_constant(key):
             return node, position(key, len(items))
         if isinstance(key, exp.Column) and not key.table:
-            labels = [item.label.lower() for item, _ in items]
-            if key.name.lower() in labels:
-                return node, labels.index(key.name.lower())
+            named = self._named(key.name, [item for item, _ in items])
+            if named is not None:
+                return node, named
         expression = self.final(key)
         known = [each for _, each in items]
         return node, known.index(expression) if expression in known else expression
+
+    def _named(self, name: str, items: list[Item]) -> int | None:
+        """Which column of the select list a name in ORDER BY means: an alias before a column, of several the last, as
+        DuckDB has it. A column that is selected from two tables is left to be told as ambiguous."""
+        alike = [at for at, item in enumerate(items) if item.label.lower() == name.lower()]
+        aliases = [at for at in alike if isinstance(items[at].node, exp.Alias)]
+        if aliases:
+            return aliases[-1]
+        return alike[0] if len(alike) == 1 else None
 
     def _order_key(
         self,

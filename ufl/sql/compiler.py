@@ -27,6 +27,7 @@ from ufl.sql.errors import Refused, located, misread, unsupported
 from ufl.sql.lowering import Lowering
 from ufl.sql.relations import Column, Relation, Values
 from ufl.sql.tables import TableInfo
+from ufl.sql.understood import require_understood
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -153,6 +154,8 @@ def _compiled(tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | N
     lowering = Lowering(query_id)
     repetition: Repetition | None = None
     binder = Binder(tables)
+    if isinstance(tree, exp.Query | exp.Values | exp.Table | Continuous):
+        require_understood(tree)
     if isinstance(tree, Continuous):
         repetition = repetition_of(tree)
         relation = binder.root(tree.this)
@@ -175,12 +178,14 @@ def _nobody_has(table: str, tables: Mapping[str, TableInfo]) -> str:
 def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Relation | None:
     """SHOW TABLES and DESCRIBE, answered from the catalog."""
     if isinstance(tree, exp.Show):
-        if tree.name.upper() != "TABLES":
-            raise unsupported(f"SHOW {tree.name}", tree)
+        if tree.name.upper() != "TABLES" or any(value for part, value in tree.args.items() if part != "this"):
+            raise unsupported(f"{tree.sql(dialect='pier')}", tree, "SHOW TABLES lists them all")
         names = ("name", "kind", "key", "nodes", "rows", "bytes", "columns")
         return _rows(names, [_listed(name, info) for name, info in (tables or {}).items()])
     if isinstance(tree, exp.Describe):
         table = tree.this
+        if any(value for part, value in tree.args.items() if part != "this"):
+            raise unsupported("this kind of DESCRIBE", tree, "DESCRIBE and the name of a table")
         if not isinstance(table, exp.Table):
             raise unsupported("DESCRIBE of something else than a table", tree)
         known = tables or {}

@@ -78,9 +78,6 @@ class Groups:
     def _key(self, node: exp.Expr, items: list[Item]) -> Expression:
         from ufl.sql.binder import position
 
-        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-            name = "GROUPING SETS" if isinstance(node, exp.GroupingSets) else node.key.upper()
-            raise unsupported(name, node)
         if isinstance(node, exp.Literal) and not node.is_string:
             item = items[position(node, len(items))]
             if aggregates_in(item.node):
@@ -143,9 +140,6 @@ class Groups:
             arguments = list(arguments[0].expressions)
             if len(arguments) != 1:
                 raise unsupported("DISTINCT over several columns in an aggregate", node)
-        for each in arguments:
-            if isinstance(each, exp.Order | exp.Limit | exp.IgnoreNulls | exp.RespectNulls):
-                raise unsupported(f"{each.key.upper()} inside an aggregate", node)
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if function != "count":
                 raise Refused(f"{function}(*) has no meaning", node)

@@ -15,7 +15,7 @@ from query.aggregate import Grouping, find, make
 from query.batch import type_name
 from query.batch.types import STRING
 from query.expr import ExprError, compile_expression
-from query.expr.coerce import common_type
+from query.expr.coerce import common_type, is_number
 from query.expr.errors import EvalError
 from query.plan import Constant, Expression, Function, fields_of
 from ufl.sql.errors import Refused
@@ -36,6 +36,26 @@ def kind_of(
         return compile_expression(expression, schema).type
     except ExprError as error:
         raise Refused(str(error), node) from None
+
+
+def type_texts(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
+    """The names of the types of some columns; empty where that is not known."""
+    kinds = {column.name: column.kind for column in columns}
+    return ["" if (kind := kinds.get(name)) is None else type_name(kind) for name in names]
+
+
+def condition_of(
+    expression: Expression, columns: Sequence[Column], node: exp.Expr | None = None
+) -> Expression:
+    """An expression as a condition: a truth value. NULL is one, a number is true unless it is zero."""
+    kind = kind_of(expression, columns, node)
+    if kind is None or pa.types.is_boolean(kind):
+        return expression
+    if pa.types.is_null(kind) or is_number(kind):
+        return Function("and", (expression,))
+    raise Refused(
+        f"a condition is true or false, this is {type_name(kind)}", node, "compare it with something"
+    )
 
 
 def aggregate_kind(call: Call, columns: Sequence[Column], node: exp.Expr | None = None) -> pa.DataType | None:

@@ -278,6 +278,13 @@ def is_chain(relation: Relation) -> bool:
     return True
 
 
+def can_be_read_again(relation: Relation) -> bool:
+    """Whether a relation is a table with conditions and columns, which every node can scan twice."""
+    while isinstance(relation, Filter | Project):
+        relation = relation.source
+    return isinstance(relation, Scan)
+
+
 def walk(relation: Relation) -> Iterator[Relation]:
     """The relation and everything below it."""
     frontier = [relation]

@@ -52,29 +52,6 @@ _BINARY: dict[type[exp.Expr], str] = {
 }
 _UNARY: dict[type[exp.Expr], str] = {exp.Neg: "negate", exp.Not: "not", exp.Abs: "abs"}
 _PLAIN: dict[type[exp.Expr], str] = {exp.CurrentTimestamp: "now", exp.CurrentDate: "today"}
-#: Parts of nodes that are understood here, beside `this` and `expression(s)`; a node with others is refused, lest a
-#: meaning be lost. `typed` and `safe` say how a dialect divides and joins texts, which is as DuckDB's here.
-_PARTS: dict[type[exp.Expr], set[str]] = {
-    exp.Like: {"negate"},
-    exp.ILike: {"negate"},
-    exp.Is: {"negate"},
-    exp.Between: {"low", "high", "symmetric"},
-    exp.Case: {"ifs", "default"},
-    exp.If: {"true", "false"},
-    exp.Cast: {"to"},
-    exp.TryCast: {"to", "safe"},
-    exp.Interval: {"unit"},
-    exp.Trim: {"position"},
-    exp.Div: {"typed", "safe"},
-    exp.DPipe: {"safe"},
-    exp.Substring: {"start", "length"},
-    exp.StrPosition: {"substr"},
-    exp.Column: {"table", "db", "catalog"},
-    exp.Literal: {"is_string"},
-    exp.In: {"query", "field", "unnest"},
-    exp.Alias: {"alias"},
-}
-_COMMON = {"this", "expression", "expressions"}
 #: Units of an interval whose number is computed.
 _TO_INTERVAL = ("year", "month", "week", "day", "hour", "minute", "second", "millisecond")
 
@@ -104,9 +81,6 @@ def translate(node: exp.Expr, place: Place, depth: int = 0) -> Expression:
         return place.subquery(node)
     if is_aggregate(node):
         return place.aggregate(node)
-    if isinstance(node, exp.Window):
-        raise unsupported("OVER (window functions)", node)
-    _check_parts(node)
     if kind in _BINARY:
         return _binary(node, inner)
     if kind in _UNARY:
@@ -123,13 +97,6 @@ def translate(node: exp.Expr, place: Place, depth: int = 0) -> Expression:
     return special(node, inner)
 
 
-def _check_parts(node: exp.Expr) -> None:
-    known = _PARTS.get(type(node), set())
-    for name, value in node.args.items():
-        if name not in _COMMON and name not in known and value not in (None, False, []):
-            raise unsupported(f"{_name(node)} with {name.upper()}", node)
-
-
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate, with FILTER or without."""
     if isinstance(node, exp.Filter):
@@ -143,37 +110,37 @@ def is_query(node: exp.Expr) -> bool:
     """Whether a node is a query used as a value or condition."""
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
-    if isinstance(node, exp.EQ | exp.NEQ):
+    if isinstance(node, exp.EQ):
         return isinstance(node.expression, exp.Any)
     return isinstance(node, exp.Exists | exp.Subquery | exp.Select | exp.SetOperation)
 
 
 def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
     """The aggregate calls of an expression, those inside subqueries left out."""
-    if is_aggregate(node):
-        return [node]
-    if isinstance(node, exp.Window):
-        raise unsupported("OVER (window functions)", node)
-    if isinstance(node, exp.Query):
-        return []
-    return [found for part in node.iter_expressions() for found in aggregates_in(part)]
+    walked = node.walk(bfs=False, prune=lambda each: is_aggregate(each) or isinstance(each, exp.Query))
+    return [each for each in walked if is_aggregate(each)]
 
 
 def splits(node: exp.Expr) -> list[exp.Expr]:
     """The conditions of a WHERE that must all hold."""
-    if isinstance(node, exp.Paren):
-        return splits(node.this)
-    if isinstance(node, exp.And):
-        return [*splits(node.this), *splits(node.expression)]
-    return [node]
+    found, frontier = [], [node]
+    while frontier:
+        part = frontier.pop()
+        if isinstance(part, exp.Paren):
+            frontier.append(part.this)
+        elif isinstance(part, exp.And):
+            frontier += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
 
 
 Inner = Callable[[Any], Expression]
 
 
 def _binary(node: exp.Expr, inner: Inner) -> Expression:
-    if isinstance(node.args.get("expression"), exp.Any | exp.All):
-        raise unsupported(f"{_name(node)} with ANY or ALL", node, "= ANY (SELECT …) is IN (SELECT …)")
+    if isinstance(node.args.get("expression"), exp.Any):
+        raise unsupported("ANY with anything but =", node, "= ANY (SELECT …) is IN (SELECT …)")
     result = Function(_BINARY[type(node)], (inner(node.this), inner(node.expression)))
     return Function("not", (result,)) if node.args.get("negate") else result
 
@@ -236,14 +203,10 @@ def _is(node: Any, inner: Inner) -> Expression:
 
 
 def _between(node: Any, inner: Inner) -> Expression:
-    if node.args.get("symmetric"):
-        raise unsupported("BETWEEN SYMMETRIC", node)
     return Function("between", (inner(node.this), inner(node.args["low"]), inner(node.args["high"])))
 
 
 def _in(node: Any, inner: Inner) -> Expression:
-    if node.args.get("field") is not None or node.args.get("unnest") is not None:
-        raise unsupported("IN with a list value", node)
     return Function("in", (inner(node.this), *(inner(each) for each in node.expressions)))
 
 
