@@ -308,6 +308,24 @@ def conjuncts(condition: Expression) -> list[Expression]:
     return [condition]
 
 
+def factored(condition: Expression) -> list[Expression]:
+    """A condition as conditions that must all hold, with what all branches of an OR have in common in front of it:
+    `(a AND b) OR (a AND c)` is a, and b OR c. So an equality that was written into each branch is a join key."""
+    return [part for each in conjuncts(condition) for part in _common_first(each)]
+
+
+def _common_first(condition: Expression) -> list[Expression]:
+    if not isinstance(condition, Function) or condition.name != "or":
+        return [condition]
+    branches = [dict.fromkeys(conjuncts(arg)) for arg in condition.args]
+    common = {part: None for part in branches[0] if all(part in branch for branch in branches[1:])}
+    rests = [conjunction([part for part in branch if part not in common]) for branch in branches]
+    if not common or None in rests:
+        # A branch that asks for nothing else makes the others needless.
+        return [*common] or [condition]
+    return [*common, Function("or", tuple(rest for rest in rests if rest is not None))]
+
+
 def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:
     """The expression with parts replaced, the largest first."""
     if expression in by:

@@ -132,8 +132,8 @@ def _on(block: Block, right: Relation, how: str, parts: list[exp.Expr], node: ex
     conditions = [condition_of(block.translate(part), block.scope.columns(), part) for part in plain]
     if how != INNER:
         for part in nested:
-            right, condition = _with_subquery(block, right, how, part)
-            conditions.append(condition)
+            right, nesting = _with_subquery(block, right, how, part)
+            conditions.append(nesting)
     condition = conjunction(conditions)
     join = joined(block.relation, right, how, None if condition == _TRUE else condition, node)
     block.relation = join
