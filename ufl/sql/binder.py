@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from query.plan import Expression, Field
 from query.plan_hints import quoted
+from query.wire.limits import COLUMNS_MAX
 from ufl.sql import windows
 from ufl.sql.blocks import Block, Pull
 from ufl.sql.clauses import is_constant, limit_of, order_of
@@ -40,6 +41,7 @@ from ufl.sql.relations import (
 )
 from ufl.sql.scalars import translate
 from ufl.sql.sources import is_join_in_parentheses
+from ufl.sql.steps import Steps
 from ufl.sql.tables import TableInfo
 
 #: Queries within queries, common table expressions included; each is planned by itself.
@@ -77,8 +79,9 @@ class Env:
 class Binder:
     """Reads one query. `tables` is what the catalog knows; None when it was not asked."""
 
-    def __init__(self, tables: Mapping[str, TableInfo] | None) -> None:
-        self.namer = Namer()
+    def __init__(self, tables: Mapping[str, TableInfo] | None, steps: Steps | None = None) -> None:
+        self.steps = steps or Steps()
+        self.namer = Namer(self.steps)
         #: Tables that the catalog was asked for and does not know.
         self.unknown: dict[str, None] = {}
         self._asked = tables is not None
@@ -92,14 +95,20 @@ class Binder:
         relation = self.query(node, Env(), None, None)
         if relation.open:
             return relation
-        labels: dict[str, str] = {}
-        for column in relation.columns:
-            label, number = column.label, 1
-            while label in labels.values():
-                label, number = f"{column.label}_{number}", number + 1
-            labels[column.name] = label
-        shape = [Column(labels[each.name], labels[each.name], each.kind) for each in relation.columns]
-        return Project(shape, relation, {labels[each.name]: Field(each.name) for each in relation.columns})
+        columns = relation.columns
+        if len(columns) > COLUMNS_MAX:
+            raise Refused(f"the result has more than {COLUMNS_MAX} columns (COLUMNS_MAX)", node)
+        outputs: dict[str, Expression] = {}
+        numbers: dict[str, int] = {}
+        for column in columns:
+            label = column.label
+            while label in outputs:
+                numbers[column.label] = numbers.get(column.label, 0) + 1
+                label = f"{column.label}_{numbers[column.label]}"
+            outputs[label] = Field(column.name)
+        kinds = [column.kind for column in columns]
+        shape = [Column(label, label, kind) for label, kind in zip(outputs, kinds, strict=True)]
+        return Project(shape, relation, outputs)
 
     def query(self, node: exp.Expr, env: Env, outer: Scope | None, pull: Pull | None) -> Relation:
         """Any query. `outer` is the scope around a subquery, `pull` takes conditions on it out of the subquery."""
@@ -260,7 +269,7 @@ class Binder:
             raise Refused(f"VALUES has more than {VALUES_ROWS_MAX} rows (VALUES_ROWS_MAX)", node)
         for each in node.expressions:
             cells = each.expressions if isinstance(each, exp.Tuple) else [each]
-            rows.append([translate(cell, NoColumns()) for cell in cells])
+            rows.append([translate(cell, NoColumns(self.steps)) for cell in cells])
         width = len(rows[0])
         if any(len(row) != width for row in rows):
             raise Refused("the rows of VALUES differ in length", node)
@@ -329,6 +338,9 @@ class Binder:
 
 class NoColumns:
     """The place of an expression that may not refer to anything."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
 
     def column(self, node: exp.Column) -> Expression:
         raise Refused(f"no column {quoted(node.name)} here", node)

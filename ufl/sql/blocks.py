@@ -6,9 +6,11 @@ moment in that life: before grouping their columns are those of FROM, after it t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
 from query.plan import Expression, Field, fields_of
@@ -19,7 +21,7 @@ from ufl.sql.eddies import mark_filters
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.grouping import Groups
 from ufl.sql.hints import join_hints
-from ufl.sql.kinds import condition_of, kind_of
+from ufl.sql.kinds import condition_of, kind_of, kinds_of
 from ufl.sql.names import Scope, missing
 from ufl.sql.pushdown import filtered
 from ufl.sql.relations import (
@@ -69,6 +71,28 @@ class Item:
     name: str = ""
 
 
+class _Listed:
+    """The select list, as ORDER BY may speak of it."""
+
+    def __init__(self, items: list[tuple[Item, Expression]]) -> None:
+        self.count = len(items)
+        #: By expression, the first column that is it.
+        self.places: dict[Expression, int] = {}
+        self._aliases: dict[str, int] = {}
+        self._labels: dict[str, list[int]] = {}
+        for at, (item, expression) in enumerate(items):
+            self.places.setdefault(expression, at)
+            self._labels.setdefault(item.label.lower(), []).append(at)
+            if isinstance(item.node, exp.Alias):
+                self._aliases[item.label.lower()] = at
+
+    def named(self, name: str) -> int | None:
+        """Which column a name means: an alias before a column, of several the last, as DuckDB has it. A column that
+        is selected from two tables is left to be told as ambiguous."""
+        alike = self._labels.get(name.lower(), [])
+        return self._aliases.get(name.lower(), alike[0] if len(alike) == 1 else None)
+
+
 class Block:
     """One SELECT while it is read."""
 
@@ -76,6 +100,7 @@ class Block:
         self, binder: Binder, node: exp.Select, env: Env, outer: Scope | None, pull: Pull | None
     ) -> None:
         self.binder = binder
+        self.steps = binder.steps
         self.node = node
         self.env = env
         self.scope = Scope(outer)
@@ -85,6 +110,7 @@ class Block:
         self.groups: Groups | None = None
         self._outer_names: dict[str, None] = {}
         self._may_pull = False
+        self._aliases: dict[str, exp.Alias] | None = None
 
     def relation_of(self) -> Relation:
         """The whole SELECT."""
@@ -167,12 +193,13 @@ class Block:
         """A name of the select list, which DuckDB also allows in WHERE, GROUP BY and HAVING."""
         if node.table:
             return None
-        for item in self.node.expressions:
-            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-                if any(part is node for part in item.walk()):
-                    return None
-                return self.translate(item.this)
-        return None
+        if self._aliases is None:
+            aliased = [item for item in self.node.expressions if isinstance(item, exp.Alias)]
+            self._aliases = {item.alias.lower(): item for item in reversed(aliased)}
+        item = self._aliases.get(node.name.lower())
+        if item is None or any(part is node for part in item.walk()):
+            return None
+        return self.translate(item.this)
 
     # -- WHERE
 
@@ -258,14 +285,16 @@ class Block:
             else:
                 expression = self.final(item.node)
             before.append((item, expression))
-        keys = [self._order_expression(each, before) for each in self._order(len(items))]
+        listed = _Listed(before)
+        keys = [self._order_expression(each, listed) for each in self._order(len(items))]
+        kinds = kinds_of(self.relation.columns)
         for item, expression in before:
             item.name = namer.fresh(item.label)
-            kind = kind_of(expression, self.relation.columns, item.node)
+            kind = kind_of(expression, kinds, item.node)
             shape.append(Column(item.name, item.label, kind))
             outputs[item.name] = expression
         visible = list(shape)
-        order = [self._order_key(node, key, items, outputs, shape) for node, key in keys]
+        order = [self._order_key(node, key, items, outputs, shape, kinds) for node, key in keys]
         self._pull_columns(outputs, shape)
         return self._arranged(Project(shape, self.relation, outputs), visible, order)
 
@@ -344,31 +373,19 @@ class Block:
     def _order(self, columns: int) -> list[exp.Expr]:
         return [] if self.ignores_items() else order_of(self.node, columns)
 
-    def _order_expression(
-        self, node: exp.Expr, items: list[tuple[Item, Expression]]
-    ) -> tuple[exp.Expr, Expression | int]:
+    def _order_expression(self, node: exp.Expr, listed: _Listed) -> tuple[exp.Expr, Expression | int]:
         """What a key means: the number of a column of the select list, or an expression."""
         from ufl.sql.binder import position
 
         key = node.this
         if is_constant(key):
-            return node, position(key, len(items))
+            return node, position(key, listed.count)
         if isinstance(key, exp.Column) and not key.table:
-            named = self._named(key.name, [item for item, _ in items])
+            named = listed.named(key.name)
             if named is not None:
                 return node, named
         expression = self.final(key)
-        known = [each for _, each in items]
-        return node, known.index(expression) if expression in known else expression
-
-    def _named(self, name: str, items: list[Item]) -> int | None:
-        """Which column of the select list a name in ORDER BY means: an alias before a column, of several the last, as
-        DuckDB has it. A column that is selected from two tables is left to be told as ambiguous."""
-        alike = [at for at, item in enumerate(items) if item.label.lower() == name.lower()]
-        aliases = [at for at in alike if isinstance(items[at].node, exp.Alias)]
-        if aliases:
-            return aliases[-1]
-        return alike[0] if len(alike) == 1 else None
+        return node, listed.places.get(expression, expression)
 
     def _order_key(
         self,
@@ -377,13 +394,14 @@ class Block:
         items: list[Item],
         outputs: dict[str, Expression],
         shape: list[Column],
+        kinds: Mapping[str, pa.DataType | None],
     ) -> OrderKey:
         if isinstance(key, int):
             name = items[key].name
         else:
             name = self.binder.namer.fresh("order")
             outputs[name] = key
-            shape.append(Column(name, "", kind_of(key, self.relation.columns, node)))
+            shape.append(Column(name, "", kind_of(key, kinds, node)))
         return OrderKey(Field(name), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 

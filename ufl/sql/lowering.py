@@ -47,6 +47,7 @@ from ufl.sql.relations import (
     is_chain,
     replaced,
 )
+from ufl.sql.steps import Steps
 
 _ONE = Constant("1", "long")
 
@@ -54,8 +55,9 @@ _ONE = Constant("1", "long")
 class Lowering:
     """Lowers one query."""
 
-    def __init__(self, query_id: str) -> None:
+    def __init__(self, query_id: str, steps: Steps | None = None) -> None:
         self.builder = Builder(query_id)
+        self._steps = steps or Steps()
         #: While the step of a recursion is lowered: the fragment in which rows found before come in.
         self.found: list[tuple[Found, Fragment]] = []
         #: Whether parts about one key run at its owner alone.
@@ -75,6 +77,7 @@ class Lowering:
 
     def lower(self, relation: Relation, needed: Sequence[str]) -> Fragment:
         """A fragment with at least the needed columns of the relation."""
+        self._steps.spend(1 + len(needed))
         if isinstance(relation, Scan):
             return self._scan(relation)
         if isinstance(relation, Repeated):

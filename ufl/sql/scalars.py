@@ -18,6 +18,7 @@ from query.expr.registry import functions, lookup
 from query.plan import Constant, Expression, Function
 from query.plan_hints import did_you_mean, quoted
 from ufl.sql.errors import Refused, unsupported
+from ufl.sql.steps import Steps
 
 #: Expressions nested deeper than this are refused before they reach the engine's own limit.
 DEPTH_MAX = 80
@@ -57,7 +58,10 @@ _TO_INTERVAL = ("year", "month", "week", "day", "hour", "minute", "second", "mil
 
 
 class Place(Protocol):
-    """Where an expression stands."""
+    """Where an expression stands; each part of it is a step of planning."""
+
+    @property
+    def steps(self) -> Steps: ...
 
     def column(self, node: exp.Column) -> Expression: ...
 
@@ -70,6 +74,7 @@ class Place(Protocol):
 
 def translate(node: exp.Expr, place: Place, depth: int = 0) -> Expression:
     """The engine's expression for a part of the syntax tree."""
+    place.steps.spend()
     if depth > DEPTH_MAX:
         raise Refused(f"expressions nest deeper than {DEPTH_MAX} (DEPTH_MAX)", node)
 
