@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from query.operators.scan.origin import ORIGINS
 from query.plan import Expression, Field, fields_of
 from query.plan_hints import quoted
 from ufl.sql import sources, subqueries
@@ -176,6 +177,8 @@ class Block:
                 raise Refused("the columns must be named here, in place of SELECT *", node)
             self._outer_names.update(dict.fromkeys(fields_of(around)))
             return around
+        if node.name.lower() in ORIGINS and not self.scope.sources:
+            raise Refused("there is no table here whose rows a node reads", node, "FROM a table")
         if node.table:
             tables = ", ".join(source.alias for source in self.scope.sources)
             raise Refused(f"there is no table {quoted(node.table)} here", node, f"there is {tables}")

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
+from query.batch.types import STRING
+from query.operators.scan.origin import ORIGINS
 from query.plan import Expression, Field
 from query.plan_hints import did_you_mean, quoted
 from ufl.sql.errors import Refused
@@ -97,6 +99,9 @@ class Source:
     def find(self, name: str, node: exp.Expr | None = None) -> Column | None:
         """The column of that name; None when there is none."""
         if self.relation.open:
+            if isinstance(self.relation, Scan) and name.lower() in ORIGINS:
+                hint = "name the columns in place of the star"
+                raise Refused(f"{name.lower()} beside * needs a table whose columns are known", node, hint)
             return Column(name, name)
         if not self.is_table:
             return self._only(name, node)
@@ -104,11 +109,24 @@ class Source:
         if added is not None:
             return self._fetched(added, self.computed[added].kind, self.computed[added].expression)
         if self.known is None:
-            return self._fetched(name, None)
+            return self._origin(name) or self._fetched(name, None)
         if self._spelled is None:
             self._spelled = Spelled(self.known)
         match = self._spelled.one(name)
-        return None if match is None else self._fetched(match, self.known[match])
+        return self._origin(name) if match is None else self._fetched(match, self.known[match])
+
+    def _origin(self, name: str) -> Column | None:
+        """Where a row was read, which every table has as a column that no star stands for."""
+        name = name.lower()
+        if name not in ORIGINS:
+            return None
+        table = self.relation
+        assert isinstance(table, Project)
+        scan = table.source.source if isinstance(table.source, Repeated) else table.source
+        assert isinstance(scan, Scan)
+        if name not in scan.origin:
+            scan.origin.append(name)
+        return self._fetched(name, STRING)
 
     def labels(self) -> list[str]:
         """The names of all columns, where they are known."""

@@ -87,6 +87,8 @@ class Scan(Relation):
     #: For TUMBLE and HOP: the column that says when a row's window ends, and the window's length.
     window_end: str = ""
     window_s: float = 0.0
+    #: Columns that the nodes which read its rows add: where that was.
+    origin: list[str] = field(default_factory=list)
 
     @property
     def columns(self) -> list[Column]:

@@ -15,6 +15,7 @@ from query.aggregate import AGGREGATES, find
 from query.batch.types import parse_type
 from query.expr import UnknownFunction
 from query.expr.registry import functions, lookup
+from query.operators.scan.origin import NODE
 from query.plan import Constant, Expression, Function
 from query.plan_hints import did_you_mean, quoted
 from ufl.sql.errors import Refused, unsupported
@@ -96,6 +97,8 @@ def translate(node: exp.Expr, place: Place, depth: int = 0) -> Expression:
         if isinstance(node.this, exp.Star):
             raise Refused("a star stands for columns, not for a value", node)
         return place.column(node)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "node" and not node.expressions:
+        return _where_read(node, place)
     special = _SPECIAL.get(kind)
     if special is None:
         raise unsupported(f"{_name(node)} in an expression", node)
@@ -301,6 +304,13 @@ def _escape(node: Any, inner: Inner) -> Expression:
     like = node.this
     result = Function(_BINARY[type(like)], (inner(like.this), inner(like.expression), inner(node.expression)))
     return Function("not", (result,)) if like.args.get("negate") else result
+
+
+def _where_read(node: exp.Anonymous, place: Place) -> Expression:
+    """`node()` is the column _node of the one table that there is."""
+    column = exp.Column(this=exp.to_identifier(NODE))
+    column.this.meta.update(node.meta)
+    return place.column(column)
 
 
 def _call(node: Any, inner: Inner) -> Expression:
