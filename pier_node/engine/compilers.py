@@ -22,9 +22,8 @@ from query.dataflow.check import operator_problems
 from query.engine.stages import is_divisible
 from query.plan import Plan
 from ufl import sql
-from ufl.limits import TEXT_BYTES_MAX
+from ufl.lexer import require_short
 from ufl.sql import STEPS_MAX, Repetition, TableInfo, compile_sql, explain_sql, tables_named
-from ufl.sql.compiler import TEXT_CHARS_MAX
 
 T = TypeVar("T")
 UNTOLD = "planned without the data dictionary: the ring did not say in time what tables there are"
@@ -85,13 +84,8 @@ class Language:
     #: The tables that a text names, of which it matters what is known; None when it is about all there are.
     tables: Callable[[str, int], Collection[str] | None]
     describe: Callable[[Text, int], Description]
-    #: No text of it may be longer, in characters.
-    chars_max: int
-
-    def too_long(self, text: str) -> Failure | None:
-        if len(text) <= self.chars_max:
-            return None
-        return Failure("limit", f"the text is longer than {self.chars_max} characters (TEXT_CHARS_MAX)")
+    #: Raises UflError for a text that is too long to be looked at.
+    require_short: Callable[[str], None]
 
 
 def _compile_ufl(text: Text) -> Plan:
@@ -125,13 +119,18 @@ LANGUAGES: dict[str, Language] = {
         lambda text, steps: ufl.unparse(_compile_ufl(text)),
         lambda text, steps: (),
         lambda text, steps: Description(None, is_divisible(_compile_ufl(text))),
-        TEXT_BYTES_MAX,
+        require_short,
     ),
-    "sql": Language(_compile_sql, _explain_sql, tables_named, _describe_sql, TEXT_CHARS_MAX),
+    "sql": Language(_compile_sql, _explain_sql, tables_named, _describe_sql, sql.require_short),
 }
 
 
 # What is made of a text, by functions that another process can run, too.
+
+
+def too_long(job: Job) -> Failure | None:
+    """What is wrong with the text's length, before anything else is done with it."""
+    return _or_failure(lambda: LANGUAGES[job.language].require_short(job.text.text), job)
 
 
 def named(job: Job) -> Collection[str] | Failure | None:

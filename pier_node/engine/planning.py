@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from pier_node.engine.compilers import LANGUAGES, Job, TooLarge
+from pier_node.engine.compilers import Job, TooLarge, too_long
 from pier_node.service import Failure
 from runtime.api import OutOfMemory, OutOfTime, Runtime
 
@@ -88,7 +88,7 @@ class Planning:
         done: Callable[[T | Failure], None],
     ) -> None:
         """Makes something of a text by a time of the clock; `done` is told what, or why not."""
-        refused = LANGUAGES[job.language].too_long(job.text.text)
+        refused = too_long(job)
         if refused is not None:
             done(refused)
             return

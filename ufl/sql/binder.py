@@ -249,7 +249,8 @@ class Binder:
         scan = Scan(match or name, *(() if info is None else (info.kinds, info.keys, info)))
         if star and known is None:
             return Source(alias, scan, self.namer)
-        return Source(alias, Project([], scan, {}), self.namer, known)
+        left_out = 0 if info is None else info.columns_left_out
+        return Source(alias, Project([], scan, {}), self.namer, known, left_out)
 
     def relabelled(self, relation: Relation, labels: Sequence[str], node: exp.Expr) -> Relation:
         """The relation with the column names of `AS t(a, b)`; fewer names than columns rename the first."""

@@ -63,7 +63,7 @@ def compile_sql(
 ) -> Compiled:
     """The plan of a SQL query; raises UflError. `tables` is what the catalog knows, None if it was not asked;
     `params` are the values of `$name` in the text. One that takes more than `steps` to plan raises `TooLarge`."""
-    _require_short(text)
+    require_short(text)
     explained = _EXPLAIN.match(text)
     if explained is not None:
         return _explained(text, explained.end(), query_id, time_s, tables, params, steps)
@@ -91,7 +91,8 @@ class TooLarge(UflError):
         return cls(error.message, error.line, error.column, error.shown, error.hint)
 
 
-def _require_short(text: str) -> None:
+def require_short(text: str) -> None:
+    """Raises UflError for a text that is too long to be looked at."""
     if len(text) > TEXT_CHARS_MAX:
         raise Source(text).error(f"the text is longer than {TEXT_CHARS_MAX} characters (TEXT_CHARS_MAX)", 0)
 
@@ -99,7 +100,7 @@ def _require_short(text: str) -> None:
 def tables_named(text: str, steps: int = STEPS_MAX) -> Collection[str] | None:
     """The tables that a text names; None when it is about all there are, nothing when it cannot be read. Raises
     UflError for a text that is too long to be looked at."""
-    _require_short(text)
+    require_short(text)
     explained = _EXPLAIN.match(text)
     try:
         if indexes.statement(text) is not None:
@@ -236,7 +237,8 @@ def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Rel
 
 def _listed(name: str, info: TableInfo) -> tuple[str | int | None, ...]:
     kinds, keys = "+".join(info.kinds), ", ".join(info.keys)
-    return name, kinds, keys, info.nodes, info.rows, info.bytes, len(info.columns)
+    columns = len(info.columns) + info.columns_left_out
+    return name, kinds, keys, info.nodes, info.rows, info.bytes, columns
 
 
 def _rows(names: tuple[str, ...], rows: Sequence[Sequence[str | int | None]]) -> Relation:

@@ -78,6 +78,8 @@ class Source:
     namer: Namer
     #: Columns of a table by name, with their types; None when no catalog knows them. Only for tables.
     known: Mapping[str, pa.DataType | None] | None = None
+    #: How many columns a table has beside the known ones, of which nobody told.
+    left_out: int = 0
     #: Columns that a join with USING shows once; unqualified stars leave them out.
     hidden: set[str] = field(default_factory=set)
     #: Columns beside those of the table: the windows of TUMBLE and HOP.
@@ -108,12 +110,22 @@ class Source:
         added = _match(name, self.computed)
         if added is not None:
             return self._fetched(added, self.computed[added].kind, self.computed[added].expression)
+        match = self._known_as(name)
+        if self.known is not None and match is not None:
+            return self._fetched(match, self.known[match])
+        found = self._origin(name)
+        return found or (self._fetched(name, None) if self.may_have(name) else None)
+
+    def may_have(self, name: str) -> bool:
+        """Whether this may be a column of which nobody told."""
+        return self.is_unknown or (self.left_out > 0 and self._known_as(name) is None)
+
+    def _known_as(self, name: str) -> str | None:
         if self.known is None:
-            return self._origin(name) or self._fetched(name, None)
+            return None
         if self._spelled is None:
             self._spelled = Spelled(self.known)
-        match = self._spelled.one(name)
-        return self._origin(name) if match is None else self._fetched(match, self.known[match])
+        return self._spelled.one(name)
 
     def _origin(self, name: str) -> Column | None:
         """Where a row was read, which every table has as a column that no star stands for."""
@@ -193,8 +205,8 @@ class Scope:
         return next(iter(exact or alike), None)
 
     def _anywhere(self, name: str, column: exp.Column) -> Expression | None:
-        unknown = [each for each in self.sources if each.is_unknown]
-        known = [each for each in self.sources if not each.is_unknown]
+        unknown = [each for each in self.sources if each.may_have(name)]
+        known = [each for each in self.sources if not each.may_have(name)]
         found = [(each, hit) for each in known if (hit := each.find(name, column)) is not None]
         if len(found) > 1 or (found and unknown) or len(unknown) > 1:
             tables = [each.alias for each, _ in found] + [each.alias for each in unknown]

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from query.plan import Constant, Expression, Field, Function, fields_of
 from query.plan_hints import quoted
+from query.wire.limits import COLUMNS_MAX
 from ufl.sql.clauses import is_star
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.kinds import condition_of, kind_of
@@ -206,13 +207,17 @@ def star_items(block: Block, node: exp.Expr) -> list[Item]:
         return [Item("*", node)]
     known = {label.lower() for source in sources for label in source.labels()}
     for each in excluded:
-        if each.name.lower() not in known and not any(source.is_unknown for source in sources):
+        if each.name.lower() not in known and not any(source.may_have(each.name) for source in sources):
             raise missing(each.name, known, "to leave out here", each)
     items: list[Item] = []
     for source in sources:
         if source.is_unknown:
             hint = "name the columns"
             raise Refused(f"a star needs the columns of {source.alias}, which are not known", node, hint)
+        if source.left_out:
+            count = len(source.labels()) + source.left_out
+            message = f"{source.alias} has {count} columns, more than a result may have ({COLUMNS_MAX})"
+            raise Refused(message, node, "name the columns that are wanted")
         for label in source.labels():
             if label.lower() in left_out or (isinstance(node, exp.Star) and label.lower() in source.hidden):
                 continue

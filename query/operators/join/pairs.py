@@ -99,8 +99,9 @@ class Pairs:
 def _places(schema: pa.Schema, wanted: Sequence[str] | None, side: str) -> list[int]:
     if wanted is None:
         return list(range(len(schema)))
+    known = set(schema.names)
     for name in wanted:
-        if name not in schema.names:
+        if name not in known:
             raise MissingColumn(f"no column {name!r} on the {side} side of the join")
     return [schema.get_field_index(name) for name in wanted]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ def test_a_short_text_is_planned_in_a_thread(world: World, planner: Planning) ->
 def test_a_text_that_is_too_long_is_refused_before_anything_reads_it(world: World, planner: Planning) -> None:
     said: list[Any] = []
     planner.plan("a", named, job("x" * (TEXT_CHARS_MAX + 1)), 9.0, said.append)
-    assert isinstance(said[0], Failure) and said[0].kind == "limit" and "longer than" in said[0].message
+    assert isinstance(said[0], Failure) and said[0].kind == "syntax" and "longer than" in said[0].message
     assert not world.beside and not world.apart
 
 
@@ -92,7 +93,7 @@ def test_a_long_text_is_planned_apart_within_what_is_left_of_its_time(
 
 def test_a_short_text_that_means_much_goes_on_apart(world: World, planner: Planning) -> None:
     letters = "abcdefghijklmnopqrs"
-    doubled = ", ".join(f"{one} + {one} AS {two}" for one, two in zip(letters, letters[1:], strict=False))
+    doubled = ", ".join(f"{one} + {one} AS {two}" for one, two in pairwise(letters))
     said: list[Any] = []
     planner.plan("a", planned, job(f"SELECT x AS a, {doubled} FROM t"), 9.0, said.append)
     world.go_beside()
