@@ -6,9 +6,10 @@ the same plan. SQL is helped by what the ring knows of its tables.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -21,12 +22,35 @@ from pier_node.service import Description, Failure
 from query.dataflow.check import operator_problems
 from query.engine.stages import is_divisible
 from query.plan import Plan
+from query.plan_hints import did_you_mean, quoted
 from ufl import sql
 from ufl.lexer import require_short
 from ufl.sql import STEPS_MAX, Repetition, TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
 UNTOLD = "planned without the data dictionary: the ring did not say in time what tables there are"
+
+
+class Told(enum.Enum):
+    """How much of the ring has said what tables there are."""
+
+    #: Every node, or the dictionary about all tables that matter.
+    ALL = "all"
+    #: Those that could be reached.
+    SOME = "some"
+    #: It took too long.
+    LATE = "late"
+
+
+class UnknownTable(NamedTuple):
+    """A table that nobody has, and what may have been meant."""
+
+    name: str
+    hint: str
+
+    @property
+    def message(self) -> str:
+        return f"unknown table {quoted(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +62,13 @@ class Text:
     time_s: int
     tables: Mapping[str, TableInfo] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
-    #: The ring did not say in time what tables there are: there may be more than these.
-    untold: bool = False
+    #: How much of the ring has said what tables there are.
+    told: Told = Told.ALL
+
+    @property
+    def untold(self) -> bool:
+        """The ring did not say in time what tables there are: there may be more than these."""
+        return self.told is Told.LATE
 
 
 class TooLarge(Exception):
@@ -54,6 +83,8 @@ class Job:
     text: Text
     #: Who asks, where it matters what it may do.
     who: Client | None = None
+    #: Whether tables that nobody has may be asked for.
+    unknown_tables: bool = False
     steps: int = STEPS_MAX
 
 
@@ -65,14 +96,18 @@ class Question:
     repetition: Repetition | None = None
     #: What its author should know about the answer.
     remarks: tuple[str, ...] = ()
+    #: Tables that it names and that nobody who was heard has.
+    unknown: tuple[UnknownTable, ...] = ()
 
     def __reduce__(self) -> tuple[object, ...]:
         """From the process that made it the plan comes in its wire form: that is read several times as fast."""
-        return _question, (msgspec.msgpack.encode(self.plan), self.repetition, self.remarks)
+        return _question, (msgspec.msgpack.encode(self.plan), self.repetition, self.remarks, self.unknown)
 
 
-def _question(plan: bytes, repetition: Repetition | None, remarks: tuple[str, ...]) -> Question:
-    return Question(msgspec.msgpack.decode(plan, type=Plan), repetition, remarks)
+def _question(
+    plan: bytes, repetition: Repetition | None, remarks: tuple[str, ...], unknown: tuple[UnknownTable, ...]
+) -> Question:
+    return Question(msgspec.msgpack.decode(plan, type=Plan), repetition, remarks, unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +133,10 @@ def _compile_ufl(text: Text) -> Plan:
 def _compile_sql(text: Text, steps: int) -> Question:
     done = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params, steps)
     # Without having been told, nothing can be said of tables that nobody seems to have.
-    return Question(done.plan, done.repetition, (UNTOLD,) if text.untold else done.remarks)
+    if text.untold:
+        return Question(done.plan, done.repetition, (UNTOLD,))
+    unknown = tuple(UnknownTable(name, did_you_mean(name, text.tables)) for name in done.unknown)
+    return Question(done.plan, done.repetition, done.remarks, unknown)
 
 
 def _explain_sql(text: Text, steps: int) -> str:
@@ -143,6 +181,9 @@ def planned(job: Job) -> Question | Failure:
     question = _or_failure(lambda: LANGUAGES[job.language].compile(job.text, job.steps), job)
     if isinstance(question, Failure) or job.who is None:
         return question
+    if question.unknown and job.text.told is Told.ALL and not job.unknown_tables:
+        table = question.unknown[0]
+        return Failure("unknown_table", table.message, hint=table.hint or "SHOW TABLES lists them")
     return may_run(job.who, question.plan, job.text.query_id) or question
 
 

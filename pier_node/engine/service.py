@@ -17,6 +17,7 @@ from pier_node.engine.compilers import (
     Job,
     Question,
     Text,
+    Told,
     described,
     explained,
     named,
@@ -45,6 +46,7 @@ from pier_node.service import (
     Reply,
     Settlement,
 )
+from query.causes import Cause
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
@@ -150,18 +152,18 @@ class QueryService:
         began_s = self._runtime.now()
         until_s, told_until_s = began_s + within_s, began_s + told_s
 
-        def job(tables: Tables, untold: bool) -> Job:
-            text = Text(request.text, query_id, time_s, tables, request.params, untold)
-            return Job(request.language, text, request.who)
+        def job(tables: Tables, told: Told) -> Job:
+            text = Text(request.text, query_id, time_s, tables, request.params, told)
+            return Job(request.language, text, request.who, request.unknown_tables)
 
-        def read(tables: Tables, told: bool, last: bool) -> None:
+        def read(tables: Tables, told: Told, last: bool) -> None:
             def made(result: T | Failure) -> None:
-                if isinstance(result, Failure) and result.kind == "syntax" and tables and not last:
+                if isinstance(result, Failure) and result.kind != "limit" and tables and not last:
                     self._dictionary.ask(None, told_until_s, lambda now, told: read(now, told, last=True))
                 else:
                     then(result)
 
-            self._planning.plan(request.client, make, job(tables, not told), until_s, made)
+            self._planning.plan(request.client, make, job(tables, told), until_s, made)
 
         def found(names: Collection[str] | Failure | None) -> None:
             if isinstance(names, Failure):
@@ -169,13 +171,13 @@ class QueryService:
                 return
             recent = self._dictionary.recent(names)
             if recent is not None:
-                read(recent, told=True, last=False)
+                read(recent, Told.ALL, last=False)
             else:
                 self._dictionary.ask(
                     names, told_until_s, lambda now, told: read(now, told, last=names is None)
                 )
 
-        self._planning.plan(request.client, named, job({}, False), until_s, found)
+        self._planning.plan(request.client, named, job({}, Told.ALL), until_s, found)
 
     def _start(self, asked: Asked, question: Question | Failure, limits: Limits) -> None:
         """Runs what was planned, in what is left of its time."""
@@ -195,20 +197,24 @@ class QueryService:
         else:
             time_s = left_s(limits.time_s, asked.age_s)
         limits = msgspec.structs.replace(limits, time_s=time_s)
-        query = self._submit(asked, question.plan, limits, asked)
+        query = self._submit(asked, question, limits, asked)
         if isinstance(query, Failure):
             asked.fail(query)
         else:
             asked.attach(query)
 
-    def _submit(self, asked: Asked, plan: Plan, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
+    def _submit(self, asked: Asked, question: Question, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
         try:
-            part = part_of(asked.request.part, plan)
-            query = self._engine.proxy.submit(plan, limits, sink, part=part)
+            part = part_of(asked.request.part, question.plan)
+            query = self._engine.proxy.submit(question.plan, limits, sink, part=part)
         except ValueError as error:
             return Failure("refused", str(error))
         except TooManyQueries as error:
             return Failure("limit", str(error))
+        if not asked.request.unknown_tables:
+            for table in question.unknown:
+                # Not all nodes could be asked for their tables: one that was not heard may have it.
+                query.note(Cause.UNKNOWN_TABLE, 1, f"{table.message} among the nodes that were heard")
         self._figures.asked += 1
         _log.debug(
             "query started",
@@ -235,7 +241,7 @@ class QueryService:
                 if isinstance(question, Failure):
                     started(question)
                 else:
-                    started(self._submit(asked, question.plan, limits, sink))
+                    started(self._submit(asked, question, limits, sink))
 
             self._plan(asked.request, limits, planned)
 

@@ -105,7 +105,7 @@ class ReadingScan(Source):
             try:
                 batch = matching(batch, probe.keys, self._seed)
             except ExprError as error:
-                self.drop(batch.num_rows, str(error))
+                self.drop(batch.num_rows, str(error), error.cause)
                 return Flow.MORE
         return self.deliver(self._origin.added(batch), probe.tag)
 
