@@ -91,6 +91,7 @@ class SimRuntime:
         "host",
         "index",
         "listeners",
+        "stood_still_s",
         "streams",
         "waiting_datagrams",
         "world",
@@ -107,6 +108,8 @@ class SimRuntime:
         #: Lives and is not frozen; until when it is, and what waits for it (`runtime.sim.faults.pause`).
         self.awake = True
         self.frozen_until = 0.0
+        #: How long it has been frozen so far, what is left of the last time included.
+        self.stood_still_s = 0.0
         self._held: list[Event] = []
         self.clock = host.clock
         #: What the node's messenger calls for each kind of message, at message level.
@@ -128,6 +131,7 @@ class SimRuntime:
     def freeze(self, until: float) -> None:
         """Nothing runs before an instant of the world; then all that fell due runs at once."""
         if self.alive and until > self.frozen_until:
+            self.stood_still_s += until - max(self.frozen_until, self._wheel.now)
             self.awake, self.frozen_until = False, until
             self._wheel.call_at(until, self._thaw, until, WORLD)
 
