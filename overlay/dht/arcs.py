@@ -1,4 +1,4 @@
-"""What of one arc lies outside another: which ids a change of ownership gained or lost."""
+"""What of one arc lies outside another, and what in both: which ids a change of ownership gained or lost."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def difference(arc: Arc, without: Arc | None) -> list[Arc]:
     return [
         Arc((arc.start + first) & MASK, (arc.start + last) & MASK) for first, last in pieces if first < last
     ]
+
+
+def common(one: Arc, other: Arc) -> list[Arc]:
+    """The at most two pieces that lie in both arcs."""
+    return [one] if other.width() == SPACE else difference(one, Arc(other.end, other.start))

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from overlay.dht.accept import Keeper, to_item
-from overlay.dht.arcs import difference
-from overlay.dht.messages import Cause, Claim, Claimed, Code, Item, Put
+from overlay.dht.arcs import common, difference
+from overlay.dht.messages import Bequest, Cause, Claim, Claimed, Code, Item, Put
+from overlay.dht.provenance import Provenance
 from overlay.dht.requests import ITEM_BYTES, Entry, Requests
 from overlay.objects.name import EVERYTHING
 from overlay.objects.scan import Scan
@@ -31,6 +32,10 @@ from runtime.api import Address, Messenger, Runtime, Timer
 
 #: One on either side owned a new node's arc; the third covers two that came at once.
 CLAIM_PEERS = 3
+#: A neighbour that was itself waiting for a part of the arc is asked again so often, first after that long, then
+#: after twice as long each time: together less than such a neighbour remembers what it owned.
+CLAIM_ATTEMPTS_MAX = 4
+CLAIM_AGAIN_S = 0.5
 #: Open claims beyond this are dropped, oldest first: gets there are then answered from what has arrived.
 GAINS_MAX = 64
 #: A claimed neighbour that says nothing for so long is not waited for any more.
@@ -59,6 +64,7 @@ class _Gain:
     waiting: dict[Address, None]
     since: float
     recent_until: float
+    attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,7 @@ class Handover:
         "_messenger",
         "_next_call",
         "_promoted",
+        "_provenance",
         "_push_timer",
         "_pushed",
         "_requests",
@@ -96,9 +103,16 @@ class Handover:
     )
 
     def __init__(
-        self, runtime: Runtime, messenger: Messenger, router: Router, keeper: Keeper, requests: Requests
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        router: Router,
+        keeper: Keeper,
+        requests: Requests,
+        provenance: Provenance,
     ) -> None:
         self._runtime = runtime
+        self._provenance = provenance
         self._messenger = messenger
         self._router = router
         self._keeper = keeper
@@ -111,6 +125,7 @@ class Handover:
         self._sent = self._pushed = self._promoted = self._failed = 0
         messenger.on(Claim, self._claim)
         messenger.on(Claimed, self._claimed)
+        messenger.on(Bequest, self._bequeathed)
         router.on_arc(self._arc_changed)
 
     def statistics(self) -> HandoverStatistics:
@@ -130,6 +145,13 @@ class Handover:
         """Whether any arc came here lately."""
         return bool(self._gains)
 
+    @property
+    def unsettled(self) -> int:
+        """Moves under way: arcs whose objects are coming, and objects that have not gone to their owners yet."""
+        now = self._runtime.now()
+        coming = sum(1 for each in self._gains.values() if each.waiting and now < each.since + CLAIM_WAIT_S)
+        return coming + (self._push_timer is not None)
+
     def previous_holders(self, identifier: int, *, empty: bool) -> list[Address]:
         """Whom to ask besides our own store for an id we own; mostly nobody."""
         now = self._runtime.now()
@@ -145,6 +167,7 @@ class Handover:
 
     def _arc_changed(self, old: Arc | None, new: Arc | None) -> None:
         self._forget_settled()
+        self._provenance.changed(old, new, alone=not self._router.replicas(1))
         if new is None:
             self._gains.clear()
             return
@@ -165,6 +188,9 @@ class Handover:
     def _gain(self, arc: Arc) -> None:
         if self._keeper.store.count:
             self._walk(lambda stored: self._promote(arc, stored))
+        self._ask_for(arc, 1)
+
+    def _ask_for(self, arc: Arc, attempts: int) -> None:
         asked = [node.address for node in self._router.replicas(CLAIM_PEERS)]
         if not asked:
             return
@@ -172,7 +198,7 @@ class Handover:
         if len(self._gains) >= GAINS_MAX:
             del self._gains[next(iter(self._gains))]
         self._next_call = call = self._next_call + 1
-        self._gains[call] = _Gain(arc, asked, dict.fromkeys(asked), now, now + RECENT_S)
+        self._gains[call] = _Gain(arc, asked, dict.fromkeys(asked), now, now + RECENT_S, attempts)
         claim = Claim(call, WireArc(to_wire(arc.start), to_wire(arc.end)))
         for address in asked:
             self._claims_sent += 1
@@ -186,13 +212,28 @@ class Handover:
         return notice
 
     def _claimed(self, sender: Address, message: Claimed) -> None:
+        if message.call in self._gains:
+            self._provenance.given(_from_wire_arcs(message.whole))
         self._answered(message.call, sender)
+
+    def _bequeathed(self, sender: Address, message: Bequest) -> None:
+        self._provenance.given(_from_wire_arcs(message.whole))
+
+    def _ask_again(self, gain: _Gain) -> None:
+        """Somebody who owned a part of the arc may have waited for it himself when he was asked."""
+        for part in common(gain.arc, self._router.arc()) if self._router.joined else ():
+            if self._provenance.is_doubtful(part):
+                self._ask_for(part, gain.attempts + 1)
 
     def _answered(self, call: int, address: Address) -> None:
         gain = self._gains.get(call)
         if gain is not None:
-            gain.waiting.pop(address, None)
+            awaited = gain.waiting.pop(address, address) is None
             gain.recent_until = self._runtime.now() + RECENT_S
+            last = awaited and not gain.waiting and gain.attempts < CLAIM_ATTEMPTS_MAX
+            if last and self._provenance.is_doubtful(gain.arc):
+                delay_s = CLAIM_AGAIN_S * 2 ** (gain.attempts - 1)
+                self._runtime.call_later(delay_s, self._ask_again, gain)
 
     def _promote(self, arc: Arc, stored: StoredObject) -> None:
         if stored.role is Role.COPY and arc.contains(stored.id) and self._keeper.owns(stored.id):
@@ -228,7 +269,8 @@ class Handover:
 
         def finished(sent: int) -> None:
             self._serving -= 1
-            self._messenger.send(sender, Claimed(message.call, sent))
+            whole = _to_wire_arcs(self._provenance.whole_in(arc))
+            self._messenger.send(sender, Claimed(message.call, sent, whole))
 
         self._give(wanted, Cause.MOVED, sender, False, finished)
 
@@ -259,10 +301,11 @@ class Handover:
         heirs = [node.address for node in self._router.replicas(LEAVE_PEERS)]
         passes = [(since, heir) for since in range(LEAVE_PASSES_MAX) for heir in heirs]
         seen = [0] * LEAVE_PASSES_MAX
+        failed_before = self._failed
 
         def one(_: int) -> None:
             if not passes:
-                done()
+                self._bequeath(heirs if self._failed == failed_before else [], done)
                 return
             turn, heir = passes.pop(0)
             after = seen[turn - 1] if turn else 0
@@ -275,6 +318,23 @@ class Handover:
             self._give(owned, Cause.COPY, heir, True, one)
 
         self._runtime.call_later(0.0, one, 0)
+
+    def _bequeath(self, heirs: list[Address], done: Callable[[], None]) -> None:
+        """Tells the heirs that they have everything; they hear it before the ring takes notice."""
+        left = len(heirs)
+        if not self._router.joined or not heirs:
+            done()
+            return
+
+        def told(_: bool) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                done()
+
+        bequest = Bequest(_to_wire_arcs(self._provenance.whole_in(self._router.arc())))
+        for heir in heirs:
+            self._messenger.send(heir, bequest, told)
 
     def _give(
         self,
@@ -345,3 +405,11 @@ def _build_moved(call: int, items: tuple[Item, ...], anyhow: bool) -> Put:
 
 def _build_copy(call: int, items: tuple[Item, ...], anyhow: bool) -> Put:
     return Put(call, items, Cause.COPY, anyhow)
+
+
+def _to_wire_arcs(arcs: list[Arc]) -> tuple[WireArc, ...]:
+    return tuple(WireArc(to_wire(arc.start), to_wire(arc.end)) for arc in arcs)
+
+
+def _from_wire_arcs(arcs: tuple[WireArc, ...]) -> list[Arc]:
+    return [Arc(from_wire(arc.start), from_wire(arc.end)) for arc in arcs]

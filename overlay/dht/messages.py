@@ -71,6 +71,8 @@ class Item(Part, frozen=True):
     version: Count = 0
     copies: Copies = 0
     temporary: bool = False
+    #: How long ago this content was first put, by whoever published it.
+    born_ms: Count = 0
 
 
 class WireOwner(Part, frozen=True):
@@ -80,6 +82,7 @@ class WireOwner(Part, frozen=True):
 
 Items: TypeAlias = Annotated[tuple[Item, ...], msgspec.Meta(max_length=ITEMS_MAX)]
 Owners: TypeAlias = Annotated[tuple[WireOwner, ...], msgspec.Meta(max_length=1024)]
+Arcs: TypeAlias = Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=1024)]
 Codes: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=ITEMS_MAX)]
 
 
@@ -127,6 +130,8 @@ class Answer(Part, frozen=True):
     found: Annotated[tuple[Found, ...], msgspec.Meta(max_length=ITEMS_MAX)] = ()
     #: There is more after the last suffix: ask again with `after`.
     more: bool = False
+    #: How long ago this part of the ring came to its node without what was stored there; None where nothing is missing.
+    doubtful_ms: Count | None = None
 
 
 class GetReply(Message, frozen=True, tag=53):
@@ -204,13 +209,20 @@ class Claim(Message, frozen=True, tag=62):
 
 
 class Claimed(Message, frozen=True, tag=63):
-    """That was all I hold of the arc you claimed."""
+    """That was all I hold of the arc you claimed; what I owned of it, with everything that was stored there."""
 
     call: Count
     objects: Count
+    whole: Arcs = ()
+
+
+class Bequest(Message, frozen=True, tag=64):
+    """I leave; you have everything that I hold of these arcs."""
+
+    whole: Arcs
 
 
 DHT_MESSAGES: tuple[type[Message], ...] = (
     Put, PutReply, Get, GetReply, Renew, RenewReply, Send, SendTo,
-    MultiSend, MultiSendReceipt, MultiSendOne, Claim, Claimed,
+    MultiSend, MultiSendReceipt, MultiSendOne, Claim, Claimed, Bequest,
 )  # fmt: skip

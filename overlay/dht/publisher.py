@@ -33,6 +33,8 @@ BURST_OBJECTS = 4096
 class _Published:
     put: PutObject
     period_s: float
+    #: When this content was first put.
+    born_s: float
     #: The step in which it is next renewed; met in another step's list, it has moved on.
     due: int = -1
 
@@ -104,10 +106,16 @@ class Publisher:
         kept = []
         for put in puts:
             period = period_s if period_s is not None else put.lifetime_s * RENEWAL_SHARE
-            published = _Published(replace(put, version=self._version), period)
+            published = _Published(replace(put, version=self._version), period, self._born_s(put))
             self._objects[put.name] = published
             kept.append(published)
         self._put(kept, done)
+
+    def _born_s(self, put: PutObject) -> float:
+        """What is published again as it was is no younger for it."""
+        before = self._objects.get(put.name)
+        again = before is not None and before.put.value == put.value
+        return before.born_s if before is not None and again else self._runtime.now() - put.age_s
 
     def withdraw(self, names: Sequence[Name], *, end_now: bool = True) -> None:
         """Renews no more; with `end_now` the owners are told to let go at once."""
@@ -115,7 +123,8 @@ class Publisher:
         for name in names:
             published = self._objects.pop(name, None)
             if published is not None:
-                ended.append(RenewObject(name, 0.0, published.put.target))
+                # Another node may have put the same name meanwhile: only what is this publisher's own ends.
+                ended.append(RenewObject(name, 0.0, published.put.target, published.put.version))
         if end_now and ended:
             self._dht.renew_many(ended)
 
@@ -144,7 +153,8 @@ class Publisher:
             if done is not None:
                 done(codes)
 
-        self._dht.put_many([published.put for published in kept], ended)
+        now = self._runtime.now()
+        self._dht.put_many([replace(each.put, age_s=now - each.born_s) for each in kept], ended)
 
     def _next(self, published: _Published, code: Code) -> None:
         """When to renew: a little before the period is over, so that no object stays lost longer than that."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from overlay.dht.accept import Keeper, to_found
 from overlay.dht.copies import Copies
 from overlay.dht.handover import Handover
@@ -31,6 +33,7 @@ from overlay.dht.messages import (
 )
 from overlay.dht.own_arc import OwnArc
 from overlay.dht.owners import OwnerCache
+from overlay.dht.provenance import Provenance
 from overlay.dht.requests import ITEM_BYTES, Entry, Requests
 from overlay.objects.name import Name
 from overlay.objects.stored import StoredObject
@@ -66,6 +69,7 @@ class Server:
         "_messenger",
         "_not_mine",
         "_own",
+        "_provenance",
         "_puts",
         "_renewals",
         "_reply_bytes_max",
@@ -85,8 +89,10 @@ class Server:
         requests: Requests,
         handover: Handover,
         copies: Copies,
+        provenance: Provenance,
         reply_bytes_max: int,
     ) -> None:
+        self._provenance = provenance
         self._runtime = runtime
         self._messenger = messenger
         self._router = router
@@ -202,6 +208,9 @@ class Server:
                 continue
             answer, size = self._read(want, budget)
             budget -= size
+            doubtful_s = None if message.anyhow else self._provenance.doubtful_s(identifier)
+            if doubtful_s is not None:
+                answer = msgspec.structs.replace(answer, doubtful_ms=int(doubtful_s * 1000))
             answers.append(answer)
             if self._handover.recent and not message.anyhow:
                 holders = self._handover.previous_holders(identifier, empty=not answer.found)
@@ -280,9 +289,9 @@ def merge_answers(ours: Answer, theirs: Answer) -> Answer:
     found = {each.suffix: each for each in (*theirs.found, *ours.found)}
     ends = [answer.found[-1].suffix if answer.found else "" for answer in (ours, theirs) if answer.more]
     if not ends:
-        return Answer(Code.OK, tuple(found.values()))
+        return Answer(Code.OK, tuple(found.values()), doubtful_ms=ours.doubtful_ms)
     page = tuple(found[suffix] for suffix in sorted(found) if suffix <= min(ends))
-    return Answer(Code.OK, page, more=True)
+    return Answer(Code.OK, page, more=True, doubtful_ms=ours.doubtful_ms)
 
 
 def build_get(call: int, wants: tuple[Any, ...], anyhow: bool) -> Get:

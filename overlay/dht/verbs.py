@@ -30,11 +30,14 @@ from overlay.dht.operations import (
 )
 from overlay.dht.own_arc import OwnArc
 from overlay.dht.owners import OwnerCache
+from overlay.dht.provenance import Provenance
 from overlay.dht.requests import ITEM_BYTES, Entry, Requests, RequestStatistics
 from overlay.dht.resolve import Resolver
 from overlay.dht.sends import MultiSent, Sends, SendStatistics
 from overlay.dht.serve import Server, ServeStatistics, build_get
+from overlay.dht.share import Share
 from overlay.dht.watch import OnNewData, OnPassing, Subscription
+from overlay.dht.window import Window
 from overlay.objects.name import Name, Prefix
 from overlay.objects.store import ObjectStore, StoreLimits, StoreStatistics
 from overlay.router import Router
@@ -74,6 +77,8 @@ class Dht:
         "_copies",
         "_handover",
         "_keeper",
+        "_own",
+        "_provenance",
         "_requests",
         "_resolver",
         "_router",
@@ -87,13 +92,14 @@ class Dht:
         self._runtime = runtime
         self._router = router
         self._cache = OwnerCache()
-        own = OwnArc(router)
+        own = self._own = OwnArc(router)
+        self._provenance = Provenance(runtime.now)
         self._keeper = Keeper(runtime, own, Holds(router), ObjectStore(config.limits))
         self._resolver = Resolver(router, self._cache)
         self._requests = Requests(
             runtime, wire, router.me, own, self._cache, self._resolver, config.message_bytes_max
         )
-        self._handover = Handover(runtime, wire, router, self._keeper, self._requests)
+        self._handover = Handover(runtime, wire, router, self._keeper, self._requests, self._provenance)
         self._copies = Copies(runtime, router, self._requests)
         self._server = Server(
             runtime,
@@ -105,6 +111,7 @@ class Dht:
             self._requests,
             self._handover,
             self._copies,
+            self._provenance,
             config.message_bytes_max,
         )
         self._sends = Sends(runtime, wire, router, self._keeper, self._cache, config.message_bytes_max)
@@ -241,6 +248,15 @@ class Dht:
     def new_data(self, prefix: Prefix, handler: OnNewData) -> Subscription:
         """Tells of objects that arrive at this node and belong to it."""
         return self._keeper.new_data.add(prefix, handler)
+
+    def window(self, namespace: str, age_s: float) -> Window:
+        """The objects of a namespace that were born lately and belong to this node, whenever it is asked."""
+        return Window(self._runtime, self._keeper, namespace, age_s)
+
+    def share(self, within_s: float) -> Share:
+        """What this node can answer for now. What it did not get with its arc does not matter after `within_s`: by
+        then it has been put again, or is too old for whoever asks."""
+        return Share(self._own.steps, self._handover.unsettled + self._provenance.doubts(within_s))
 
     def hold(self, namespace: str) -> Subscription:
         """Settles which temporary objects of a namespace are this node's, until cancelled: see `holds`."""

@@ -13,6 +13,7 @@ import msgspec
 from pier_node.protocol.messages import Account as WireAccount
 from query.dataflow.marks import Mark
 
+MOVING = "parts of the ring were changing hands: rows of published tables may be missing, or counted twice"
 REVISED = "revised: data came late"
 
 
@@ -51,10 +52,10 @@ class Epochs:
             failed=missing,
             rows=mark.rows,
             elapsed_s=round(elapsed_s, 6),
-            ended="partial" if missing else "complete",
+            ended="partial" if missing or mark.moving else "complete",
             epoch=mark.epoch,
             revision=mark.revision,
-            notes=(REVISED,) if mark.revision else (),
+            notes=(*((MOVING,) if mark.moving else ()), *((REVISED,) if mark.revision else ())),
         )
         self._tell(self._last)
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from overlay.dht.share import Share
 from runtime.api import Address, Timer
+
+#: Of states that do not come from published tables.
+NOTHING = Share()
 
 #: Two states into one; associative and commutative. Nothing is neutral: a state combined with none is checked and
 #: returned. Raises BadState for a second one that is none or does not go with the first.
@@ -28,10 +32,12 @@ class Epoch:
         "number",
         "passed_on",
         "revision",
+        "share",
         "state",
         "taken",
         "timer",
         "unsent_nodes",
+        "unsent_share",
         "unsent_state",
     )
 
@@ -47,6 +53,7 @@ class Epoch:
         self.born_s = now_s
         self.nodes = self.unsent_nodes = 0
         self.state = self.unsent_state = b""
+        self.share = self.unsent_share = NOTHING
         #: Whether this node is the root and keeps the whole.
         self.kept = False
         #: Whether a state has gone up, or at the root a result out.
@@ -62,7 +69,15 @@ class Epoch:
         self.taken.add((sender, sequence))
         return len(self.taken) > before
 
-    def add(self, state: bytes, nodes: int, born_s: float, combine: Combine, keep: bool) -> None:
+    def add(
+        self,
+        state: bytes,
+        nodes: int,
+        born_s: float,
+        combine: Combine,
+        keep: bool,
+        share: Share = NOTHING,
+    ) -> None:
         """Takes a state in; `keep` at the root, which gives the whole again when more comes late. Raises BadState
         and is as it was before."""
         if keep:
@@ -74,16 +89,20 @@ class Epoch:
             self.unsent_state = unsent
         self.born_s = min(self.born_s, born_s)
         self.unsent_nodes += nodes
-        self.nodes += nodes if keep else 0
+        self.unsent_share = self.unsent_share.plus(share)
+        if keep:
+            self.nodes += nodes
+            self.share = self.share.plus(share)
 
     def keep(self) -> None:
         """From now on this node is the root: what has not been passed on is the beginning of the whole."""
         if not self.kept:
             self.state, self.nodes, self.kept = self.unsent_state, self.unsent_nodes, True
+            self.share = self.unsent_share
 
-    def take_unsent(self) -> tuple[bytes, int]:
-        taken = (self.unsent_state, self.unsent_nodes)
-        self.unsent_state, self.unsent_nodes = b"", 0
+    def take_unsent(self) -> tuple[bytes, int, Share]:
+        taken = (self.unsent_state, self.unsent_nodes, self.unsent_share)
+        self.unsent_state, self.unsent_nodes, self.unsent_share = b"", 0, NOTHING
         self.passed_on = True
         return taken
 

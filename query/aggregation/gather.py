@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from overlay.dht.share import Share
+from query.aggregation.epoch import NOTHING
 from query.aggregation.messages import EpochResult
 from runtime.api import Address
 
@@ -21,6 +23,7 @@ class _Epoch:
     #: By part and root.
     nodes: dict[tuple[int, Address], int] = field(default_factory=dict)
     states: dict[tuple[int, Address], bytes] = field(default_factory=dict)
+    shares: dict[tuple[int, Address], Share] = field(default_factory=dict)
     revision: int = 0
     given: bool = False
 
@@ -34,6 +37,8 @@ class Whole:
     nodes: int
     #: Of each part, the states of its roots.
     states: tuple[tuple[bytes, ...], ...]
+    #: Whether each row of a published table that the epoch is about was read by one node, as far as all of them know.
+    settled: bool = True
 
 
 class Gather:
@@ -69,6 +74,7 @@ class Gather:
             return None
         epoch.nodes[part, root] = result.nodes
         epoch.states[part, root] = result.state
+        epoch.shares[part, root] = Share(result.steps, result.doubts)
         if not epoch.given and len({each for each, _ in epoch.nodes}) < self.parts:
             return None
         return self._give(result.epoch, epoch)
@@ -98,4 +104,13 @@ class Gather:
         states = tuple(
             tuple(state for (each, _), state in epoch.states.items() if each == part) for part in parts
         )
-        return Whole(number, revision, nodes, states)
+        return Whole(number, revision, nodes, states, all(_settled(epoch, part) for part in parts))
+
+
+def _settled(epoch: _Epoch, part: int) -> bool:
+    """Whether what the nodes of one part answered for is the ring, once; or no published table is asked."""
+    total = NOTHING
+    for (each, _), share in epoch.shares.items():
+        if each == part:
+            total = total.plus(share)
+    return total == NOTHING or total.is_whole

@@ -15,6 +15,7 @@ HEIGHT_MAX = 64
 
 SessionId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Steps: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 Height: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=HEIGHT_MAX)]
 State: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=STATE_BYTES_MAX)]
 Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
@@ -37,6 +38,9 @@ class Psr(Message, frozen=True, tag=140):
     free: Count = 0
     #: The sender's number for it: what is sent again because it seemed lost is counted once.
     sequence: Count = 0
+    #: What the nodes in it can answer for (`overlay.dht.share`): shares of the ring, and doubts.
+    steps: Steps = 0
+    doubts: Count = 0
 
 
 class Redirect(Message, frozen=True, tag=142):
@@ -62,6 +66,8 @@ class EpochResult(Message, frozen=True, tag=143):
     nodes: Count
     state: State
     age_ms: Count = 0
+    steps: Steps = 0
+    doubts: Count = 0
 
 
 AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Clock, Redirect, EpochResult)

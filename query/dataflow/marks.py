@@ -16,12 +16,15 @@ TABLE = "pier.epoch"
 
 
 class Mark(NamedTuple):
-    """An answer: its epoch, which revision of it, how many nodes' data is in it, and how many rows follow."""
+    """An answer: its epoch, which revision of it, how many nodes' data is in it, whether parts of published tables were
+    changing hands, and how many rows follow."""
 
     epoch: int
     #: Above 0: replaces an earlier answer, because data came late.
     revision: int
     nodes: int
+    #: 1: rows of published tables may be missing from it, or in it twice.
+    moving: int = 0
     rows: int = 0
 
     def to_batch(self) -> Batch:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from overlay.dht.share import Share
 from query import plan
 from query.batch import Batch
 from query.causes import Cause
@@ -152,6 +153,11 @@ class Operator:
         """Counts rows that could not be processed and tells the author if asked to."""
         self.counters.drop(rows, reason, cause)
         self.context.complain(self.name, reason)
+
+    def share(self, tag: int) -> Share | None:
+        """What the answer to a probe can stand for, of a source whose rows lie with the owners of their keys; asked
+        once, when the answer has ended. None of other operators."""
+        return None
 
     def needs(self, port: int) -> frozenset[str]:
         """The columns that rows at an input must have, as far as the settings say."""

@@ -14,11 +14,10 @@ from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
 from query.dataflow.flow import Probe
-from query.dataflow.marks import Mark
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
-from query.engine.epochs import COUNTED, EPOCH_BYTES, session_id
+from query.engine.epochs import COUNTED, EPOCH_BYTES, mark_of_whole, session_id
 from query.engine.stages import EPOCHS
 from query.engine.trees import Shape, unpack
 from query.expr.errors import EvalError, ExprError
@@ -159,7 +158,7 @@ class ScanEpochRows(Source):
             epoch.timer.cancel()
             epoch.timer = None
         tag = self.context.next_tag()
-        self.context.marks[tag] = Mark(result.epoch, result.revision, result.nodes)
+        self.context.marks[tag] = mark_of_whole(result)
         for batch in epoch.batches:
             self.deliver(batch, tag)
         self.deliver_end(tag)

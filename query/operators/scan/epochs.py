@@ -17,11 +17,10 @@ from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
 from query.dataflow.flow import Probe
-from query.dataflow.marks import Mark
 from query.dataflow.registry import register
 from query.dataflow.settings import Option, SettingError
 from query.dataflow.source import Source
-from query.engine.epochs import TOO_LARGE, session_id
+from query.engine.epochs import TOO_LARGE, mark_of_whole, session_id
 from query.engine.splits import PARTS_MAX, PARTS_STEP, Split
 from query.engine.stages import EPOCHS
 from query.engine.trees import CHANNEL_BYTES_MAX, Shape, unpack
@@ -184,7 +183,7 @@ class ScanEpochs(Source):
     def _give_set(self, whole: Whole, table: pa.Table) -> None:
         """Under a tag of its own, with its end: what is above takes it for the answer to a probe."""
         tag = self.context.next_tag()
-        self.context.marks[tag] = Mark(whole.epoch, whole.revision, whole.nodes)
+        self.context.marks[tag] = mark_of_whole(whole)
         for data in table.combine_chunks().to_batches():
             self.deliver(Batch(self.options["table"], data), tag)
         self.deliver_end(tag)
