@@ -149,7 +149,9 @@ class Handover:
     def unsettled(self) -> int:
         """Moves under way: arcs whose objects are coming, and objects that have not gone to their owners yet."""
         now = self._runtime.now()
-        coming = sum(1 for each in self._gains.values() if each.waiting and now < each.since + CLAIM_WAIT_S)
+        own = self._router.arc() if self._router.joined else None
+        waiting = [each for each in self._gains.values() if each.waiting and now < each.since + CLAIM_WAIT_S]
+        coming = sum(1 for each in waiting if own is not None and common(each.arc, own))
         return coming + (self._push_timer is not None)
 
     def previous_holders(self, identifier: int, *, empty: bool) -> list[Address]:

@@ -29,6 +29,8 @@ class Young:
     values: list[bytes]
     #: Objects among them or beside them that came from elsewhere and lie at the edge.
     at_edge: int
+    #: The longest that one of them has left to live.
+    lifetime_s: float
 
 
 class Window:
@@ -85,6 +87,7 @@ class Window:
         self._read_at = now
         values: list[bytes] = []
         at_edge = 0
+        ends_at = now
         keep_s = min(oldest, now - self._age_s) - EDGE_S
         for name, stored in list(self._young.items()):
             if stored.born_at < keep_s or self._keeper.store.get(name, now) is not stored:
@@ -96,7 +99,8 @@ class Window:
                 at_edge += 1
             if stored.born_at > oldest:
                 values.append(stored.value)
-        return Young(values, at_edge)
+                ends_at = max(ends_at, stored.expires_at)
+        return Young(values, at_edge, ends_at - now)
 
     def _stored(self, stored: StoredObject) -> None:
         oldest = self._runtime.now() - self._age_s
