@@ -107,6 +107,12 @@ class Pht:
         self._arm()
         _Insertion(self, list(entries), done).start()
 
+    def let_go(self, ids: Iterable[str]) -> None:
+        """Leaves own entries to whoever looks after them now; without anybody they end by themselves."""
+        gone = [self._entries.pop(each) for each in ids if each in self._entries]
+        names = [entry_name(self._namespace, label, entry) for entry, label in gone]
+        self._publisher.withdraw(names, end_now=False)
+
     def delete(self, ids: Iterable[str], done: Callable[[], None]) -> None:
         """Takes own entries out; leaves that become nearly empty are merged."""
         gone = [self._entries.pop(each) for each in ids if each in self._entries]

@@ -42,6 +42,7 @@ class EngineNode:
         self.overlay = overlay
         self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
         splits = Splits(overlay.spread)
+        self.indexes = Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread)
         provided = {
             "dht": overlay.dht,
             "node": overlay.router.me.id,
@@ -51,7 +52,7 @@ class EngineNode:
             "kept": KeptService(runtime, messenger, overlay.router.me.address),
             "aggregations": self.aggregations,
             "splits": splits,
-            "indexes": Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread),
+            "indexes": self.indexes,
             "tables": tables,
             **(services or {}),
         }
@@ -66,7 +67,7 @@ class EngineNode:
             runs_max,
         )
         holdings = Holdings(overlay.dht, tables)
-        self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings)
+        self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings, self.indexes.as_known)
         self.describing = Describing(runtime, overlay.publisher, holdings, overlay.router.me.id)
         self.proxy = Proxy(
             runtime,

@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from overlay.dht.messages import Code
 from query.batch import Batch
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.engine.facts import IndexFacts
+from query.index.defining import Made
 from query.index.keys import PHT, USINGS
+
+
+class IndexExists(ValueError):
+    """Another index has the name: it was made at the same time, or the planner had not heard of it."""
 
 
 @register
@@ -37,20 +41,24 @@ class PutIndex(Operator):
         return Flow.MORE
 
     def finish(self, tag: int) -> None:
-        options = self.options
-        facts = None
-        if options["column"] is not None:
-            facts = IndexFacts(options["index"], options["column"], options["using"])
+        options, defining = self.options, self.context.services["indexes"].defining
         self._storing = True
-        self.context.services["indexes"].define(options["ns"], facts, options["index"], self._stored)
+        if options["column"] is None:
+            defining.drop(options["ns"], options["index"], self._stored)
+        else:
+            facts = IndexFacts(options["index"], options["column"], options["using"])
+            defining.create(options["ns"], facts, self._stored)
 
     def idle(self) -> bool:
         return not self._storing
 
-    def _stored(self, code: Code) -> None:
+    def _stored(self, made: Made) -> None:
         self._storing = False
-        if code is not Code.OK:
-            message = f"the index {self.options['index']!r} could not be written down: {code.name}"
-            self.context.fail(ConnectionError(message))
+        name = self.options["index"]
+        if made is Made.TAKEN:
+            self.context.fail(IndexExists(f"there is an index {name!r} already; DROP INDEX takes it away"))
+            return
+        if made is Made.NOT_STORED:
+            self.context.fail(ConnectionError(f"the index {name!r} could not be written down; try again"))
             return
         self.context.guard(lambda: self.context.sink_ended(self.name))
