@@ -113,6 +113,16 @@ class Cluster:
             at_s = self.world.now + after_s
             self.world.call_at(at_s, lambda each: each.join([self.hosts[0].address]), overlay)
 
+    def wipe(self, number: int) -> None:
+        """A node dies and comes back at once, with its id and nothing else."""
+        self.world.crash(self.hosts[number])
+        host = self.hosts[number] = self.world.restart(self.hosts[number])
+        node_id = from_wire(hashlib.sha1(f"{self.seed}/{number}".encode()).digest())
+        overlay = OverlayNode(host.runtime, host.messenger, node_id)
+        self.tables[number] = MemoryTables()
+        self.nodes[number] = EngineNode(host.runtime, host.messenger, overlay, self.tables[number])
+        overlay.join([self.hosts[0 if number else 1].address])
+
     def load(self, table: str, batches: list[Batch]) -> None:
         """Spreads batches over the nodes, round robin."""
         for tables in self.tables:
