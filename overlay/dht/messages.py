@@ -16,6 +16,8 @@ from runtime.message import Message, Part, WireId
 
 #: Namespaces, keys and suffixes: long enough for any key made of a few columns.
 NAME_CHARS_MAX = 1024
+#: Arcs in the answer to a claim.
+WHOLE_MAX = 16
 #: Objects in one message; the byte bound of the sender is usually met first.
 ITEMS_MAX = 65_536
 
@@ -71,8 +73,6 @@ class Item(Part, frozen=True):
     version: Count = 0
     copies: Copies = 0
     temporary: bool = False
-    #: How long ago this content was first put, by whoever published it.
-    born_ms: Count = 0
 
 
 class WireOwner(Part, frozen=True):
@@ -82,7 +82,6 @@ class WireOwner(Part, frozen=True):
 
 Items: TypeAlias = Annotated[tuple[Item, ...], msgspec.Meta(max_length=ITEMS_MAX)]
 Owners: TypeAlias = Annotated[tuple[WireOwner, ...], msgspec.Meta(max_length=1024)]
-Arcs: TypeAlias = Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=1024)]
 Codes: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=ITEMS_MAX)]
 
 
@@ -130,8 +129,8 @@ class Answer(Part, frozen=True):
     found: Annotated[tuple[Found, ...], msgspec.Meta(max_length=ITEMS_MAX)] = ()
     #: There is more after the last suffix: ask again with `after`.
     more: bool = False
-    #: How long ago this part of the ring came to its node without what was stored there; None where nothing is missing.
-    doubtful_ms: Count | None = None
+    #: The node is sure of its arc and of having all there is in it; else something may be missing.
+    sure: bool = True
 
 
 class GetReply(Message, frozen=True, tag=53):
@@ -209,20 +208,15 @@ class Claim(Message, frozen=True, tag=62):
 
 
 class Claimed(Message, frozen=True, tag=63):
-    """That was all I hold of the arc you claimed; what I owned of it, with everything that was stored there."""
+    """That was all I hold of the arc you claimed."""
 
     call: Count
     objects: Count
-    whole: Arcs = ()
-
-
-class Bequest(Message, frozen=True, tag=64):
-    """I leave; you have everything that I hold of these arcs."""
-
-    whole: Arcs
+    #: Parts of it that were mine until you came, with everything in them.
+    whole: Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=WHOLE_MAX)] = ()
 
 
 DHT_MESSAGES: tuple[type[Message], ...] = (
     Put, PutReply, Get, GetReply, Renew, RenewReply, Send, SendTo,
-    MultiSend, MultiSendReceipt, MultiSendOne, Claim, Claimed, Bequest,
+    MultiSend, MultiSendReceipt, MultiSendOne, Claim, Claimed,
 )  # fmt: skip

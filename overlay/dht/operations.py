@@ -34,8 +34,6 @@ class PutObject:
     #: The publisher's mark on this value; renewals name it.
     version: int = 0
     temporary: bool = False
-    #: How long ago its content was first put: what is put again because its owner was lost is not new.
-    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,6 @@ class GotObject:
     name: Name
     value: bytes
     lifetime_s: float
-    #: How long ago it came to the node that owns it, or to the one that gave it to that.
-    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +69,8 @@ class Got:
 
     code: Code
     objects: tuple[GotObject, ...] = ()
-    #: How long ago the place of the key came to its node without what was stored there; None where all of it is there.
-    doubtful_s: float | None = None
+    #: False: the owner was not sure of its arc, or of having all that was published there.
+    sure: bool = True
 
 
 def id_of(namespace: str, key: str, target: Target) -> int:
@@ -90,7 +86,6 @@ def to_item(put: PutObject) -> Item:
         version=put.version,
         copies=0 if put.temporary else put.copies,
         temporary=put.temporary,
-        born_ms=max(0, int(put.age_s * 1000)),
     )
 
 

@@ -63,8 +63,8 @@ class Position(Part, frozen=True):
 
 
 class Account(Part, frozen=True):
-    """Who answered (DESIGN Q12). asked = answered + empty + failed + unreachable once the query has ended;
-    `answered` nodes gave rows, `empty` ones had none. `ended` says why it ended."""
+    """Who answered (DESIGN Q12). asked = answered + empty + failed + unreachable once the query has ended: `answered`
+    nodes have data of their own in the answer, `empty` ones had none. `ended` and `causes` say how whole it is."""
 
     query: Name
     asked: Count = 0
@@ -81,6 +81,8 @@ class Account(Part, frozen=True):
     revision: Count = 0
     dropped: Counts = {}
     notes: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
+    #: Why rows are not in the answer, or why it ended, with how often: names of `query.causes.Cause` in small letters.
+    causes: Counts = {}
 
 
 class NodeEntry(Part, frozen=True):
@@ -208,6 +210,8 @@ class Ask(Message, frozen=True, tag=21):
     params: Figures = {}
     #: Only these nodes are asked, where a query can be divided so (`Described.divisible`).
     part: Slice | None = None
+    #: Whether a table that nobody knows is one without rows, instead of an error.
+    unknown_tables: bool = False
 
 
 class Explain(Message, frozen=True, tag=22):
@@ -472,4 +476,13 @@ FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
 TO_NODE_CODEC = Codec((*BOTH, *FROM_CLIENT))
 TO_CLIENT_CODEC = Codec((*BOTH, *FROM_NODE))
 #: What kinds of failure there are; a client knows how to treat each (cli: exit code and wording).
-FAILURE_KINDS = ("syntax", "plan", "limit", "refused", "unsupported", "unavailable", "internal")
+FAILURE_KINDS = (
+    "syntax",
+    "plan",
+    "unknown_table",
+    "limit",
+    "refused",
+    "unsupported",
+    "unavailable",
+    "internal",
+)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from overlay.dht.share import Share
+from query.aggregation.messages import COUNT_MAX
+from query.aggregation.share import Share
 from runtime.api import Address, Timer
 
 #: Of states that do not come from published tables.
@@ -88,10 +89,10 @@ class Epoch:
                 self.state = unsent if self.state == self.unsent_state else combine(self.state, state)
             self.unsent_state = unsent
         self.born_s = min(self.born_s, born_s)
-        self.unsent_nodes += nodes
+        self.unsent_nodes = min(COUNT_MAX, self.unsent_nodes + nodes)
         self.unsent_share = self.unsent_share.plus(share)
         if keep:
-            self.nodes += nodes
+            self.nodes = min(COUNT_MAX, self.nodes + nodes)
             self.share = self.share.plus(share)
 
     def keep(self) -> None:

@@ -1,10 +1,9 @@
 """Scan, DHT: the rows of a namespace that this node owns (PIER Table 3.3, 3.2.4).
 
 A namespace is a published table, or where opgraphs of this query meet. Of a published table a set probe gets what is
-here now, a stream probe what is put from then on; what changes hands is not new. With `window` a set probe gets the
-rows that were put within it, wherever they lay then. A namespace of the query's own is read from its first object to
-its last: what arrived before the opgraph did is caught up with (PIER 3.3.8), and the end comes when everybody who puts
-is done. A set-predicate probe is answered by gets, wherever the owners are: the inner side of a Fetch Matches join.
+here now, a stream probe what arrives. A namespace of the query's own is read from its first object to its last:
+what arrived before the opgraph did is caught up with (PIER 3.3.8), and the end comes when everybody who puts is done.
+A set-predicate probe is answered by gets, wherever the owners are: the inner side of a Fetch Matches join.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from typing import ClassVar
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
-from overlay.dht.share import Share
 from overlay.dht.watch import NewData, Subscription
-from overlay.dht.window import Window
 from overlay.objects.name import Name, Prefix
 from query.batch import Batch
 from query.batch.key_text import key_texts
@@ -24,17 +21,9 @@ from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.dataflow.source import TAGS_MAX, Source
-from query.operators.put.dht import NOT_STORED
+from query.dataflow.source import Source
+from query.engine.exchange import Taking
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
-
-#: Objects of a window that are read in one turn.
-WINDOW_OBJECTS = 512
-#: Lifetime of what is published unless its publisher says otherwise: taken for that of a table that is not here.
-UNSEEN_LIFETIME_S = 600.0
-#: Of what an object has left to live, within which it is renewed, or put again if its owner was lost: publishers do so
-#: when 0.4 of its life is over, so 0.6 of it is the least that is ever left.
-RENEWED_SHARE = 0.7
 
 
 @register
@@ -48,14 +37,6 @@ class ScanDht(Source):
             "ns", "text", "the namespace: a published table, or one that this query puts into", required=True
         ),
         Option("table", "text", "the table name of the rows; that under which they were put when absent"),
-        Option(
-            "window",
-            "number",
-            "of a published table: set probes get what was put within so many seconds, stream probes nothing",
-            least=0.0,
-            most=1e9,
-        ),
-        Option("once", "flag", "with window: each set probe gets what was put since the one before", False),
     )
 
     def open(self) -> None:
@@ -66,28 +47,21 @@ class ScanDht(Source):
         self._internal = self._exchange.is_internal(self.options["ns"])
         self._schemas = SchemaReceiver()
         self.subscriptions: list[Subscription] = []
+        #: Where it counts what the query's own opgraphs put, once it reads all of it.
+        self.taking: Taking | None = None
         #: A node that came when rows had begun to meet elsewhere: it counts what the ring brought it since.
         self._late = self._internal and self.context.services["run"].late
         if self._internal and not self._late:
             self.subscriptions.append(self.dht.hold(self.options["ns"]))
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
-        self._window: Window | None = None
-        if self.options["window"] is not None and not self._internal:
-            self._window = self.dht.window(self.options["ns"], self.options["window"])
-        #: Of a published table, by tag: what the node could answer for.
-        self._shares: dict[int, Share] = {}
 
-    def share(self, tag: int) -> Share | None:
-        return self._shares.pop(tag, None)
+    def brings(self) -> bool:
+        return not self._internal
 
     def probe(self, probe: Probe) -> None:
         if probe.kind is ProbeKind.SET_PREDICATE:
             self._fetch(probe)
-        elif self._window is not None:
-            if probe.kind is ProbeKind.SET:
-                self._reading[probe.tag] = None
-                self._window.when_ready(lambda: self.context.guard(lambda: self._read_window(probe.tag)))
         elif probe.kind is ProbeKind.STREAM:
             self.follow(probe.tag)
         elif self._internal:
@@ -97,7 +71,7 @@ class ScanDht(Source):
             self._scan(probe.tag, lambda: self._caught_up(probe.tag))
         else:
             self._reading[probe.tag] = None
-            self._scan_table(probe.tag)
+            self._scan(probe.tag, lambda: self._answered(probe.tag))
 
     def idle(self) -> bool:
         return not self._reading and super().idle()
@@ -106,61 +80,10 @@ class ScanDht(Source):
         for subscription in self.subscriptions:
             subscription.cancel()
         self.subscriptions.clear()
-        self._reading.clear()
-        if self._window is not None:
-            self._window.close()
         super().close()
 
-    def _scan_table(self, tag: int) -> None:
-        """All of a published table that is here. What did not come along with the arc comes with its next renewal."""
-        before = self.dht.share(0.0)
-        lifetime_s = UNSEEN_LIFETIME_S
-
-        def seen(objects: list[GotObject]) -> None:
-            nonlocal lifetime_s
-            lifetime_s = max(lifetime_s, max(each.lifetime_s for each in objects))
-
-        def ended() -> None:
-            after = self.dht.share(lifetime_s * RENEWED_SHARE)
-            self._stands(tag, after if after.steps == before.steps else Share(after.steps, after.doubts + 1))
-            self._answered(tag)
-
-        self._scan(tag, ended, seen)
-
-    def _read_window(self, tag: int) -> None:
-        """What is young at this moment, whole; it is passed on in pieces."""
-        assert self._window is not None
-        young = self._window.read(self.options["once"])
-        renewed_s = max(young.lifetime_s, UNSEEN_LIFETIME_S) * RENEWED_SHARE
-        share = self.dht.share(min(self.options["window"], renewed_s))
-        self._stands(tag, Share(share.steps, share.doubts + young.at_edge))
-        values = young.values
-
-        def step(start: int) -> None:
-            if tag not in self._reading:
-                return
-            self.context.guard(lambda: self._take_values(values[start : start + WINDOW_OBJECTS], tag))
-            if start + WINDOW_OBJECTS < len(values):
-                self.context.clock.call_later(0.0, step, start + WINDOW_OBJECTS)
-            else:
-                self.context.guard(lambda: self._answered(tag))
-
-        step(0)
-
-    def _stands(self, tag: int, share: Share) -> None:
-        """A node that owns nothing answers for nothing, and says so."""
-        if len(self._shares) >= TAGS_MAX:
-            del self._shares[next(iter(self._shares))]
-        self._shares[tag] = share if share.steps else Share(0, max(1, share.doubts))
-
-    def _scan(
-        self,
-        tag: int,
-        done: Callable[[], None],
-        seen: Callable[[list[GotObject]], None] = lambda objects: None,
-    ) -> None:
+    def _scan(self, tag: int, done: Callable[[], None]) -> None:
         def each(objects: list[GotObject]) -> None:
-            seen(objects)
             self.context.guard(lambda: self.take_objects(objects, tag))
 
         def ended() -> None:
@@ -173,9 +96,10 @@ class ScanDht(Source):
         self.subscriptions.append(scan)
 
     def follow(self, tag: int) -> None:
+        if self._internal and self.taking is None:
+            self.taking = self._exchange.taking(self.options["ns"])
+
         def arrived(data: NewData) -> None:
-            if not self._internal and not data.first:
-                return
             self.context.guard(lambda: self.take_object(data.name, data.value, tag))
 
         self.subscriptions.append(self.dht.new_data(self.prefix, arrived))
@@ -183,9 +107,14 @@ class ScanDht(Source):
     def _caught_up(self, tag: int) -> None:
         self._reading.pop(tag, None)
         self._exchange.when_complete(
-            self.options["ns"], lambda: self.context.guard(lambda: self.deliver_end(tag))
+            self.options["ns"], lambda: self.context.guard(lambda: self._complete(tag))
         )
         self.context.settle()
+
+    def _complete(self, tag: int) -> None:
+        if self.taking is not None:
+            self.taking.ended = True
+        self.deliver_end(tag)
 
     def _answered(self, tag: int) -> None:
         self._reading.pop(tag, None)
@@ -193,10 +122,7 @@ class ScanDht(Source):
 
     def take_objects(self, objects: list[GotObject], tag: int) -> None:
         """Objects that a scan or gets found: many small ones of one schema are one batch."""
-        self._take_values([got.value for got in objects], tag)
-
-    def _take_values(self, values: Sequence[bytes], tag: int) -> None:
-        for count, batch in decode_many(values, self._schemas):
+        for count, batch in decode_many((got.value for got in objects), self._schemas):
             if isinstance(batch, Batch):
                 self.give(batch, tag, count)
             else:
@@ -220,17 +146,19 @@ class ScanDht(Source):
         return None
 
     def _unread(self, problem: MissingSchema | WireError) -> None:
+        if self.taking is not None:
+            self.taking.batches += 1
         without = isinstance(problem, MissingSchema)
-        self.drop(1, "an object without its schema" if without else f"malformed object: {problem}")
+        self.drop(
+            1, "an object without its schema" if without else f"malformed object: {problem}", Cause.UNREADABLE
+        )
 
     def give(self, batch: Batch, tag: int, objects: int = 1) -> None:
-        """Rows of so many objects."""
-        if self._internal:
-            self._exchange.received += objects
+        """Rows of so many objects that were meant for this node."""
+        if self.taking is not None:
+            self.taking.batches += objects
         if self._late:
-            self.drop(
-                batch.num_rows, f"{NOT_STORED}: they went to a node that came after the query", Cause.STRANGER
-            )
+            self.drop(batch.num_rows, "went to a node that came after the query", Cause.STRANGER)
             return
         self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)
 
@@ -248,6 +176,6 @@ class ScanDht(Source):
     def _fetched(self, answers: list[Got], tag: int) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
+                self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
         self.take_objects([found for answer in answers for found in answer.objects], tag)
         self._answered(tag)
