@@ -75,7 +75,7 @@ class Reading:
         for found in answer.found:
             self._size += len(found.value)
             name = Name(namespace, key, found.suffix)
-            self._objects.append(GotObject(name, found.value, found.lifetime_ms / 1000))
+            self._objects.append(GotObject(name, found.value, found.lifetime_ms / 1000, found.age_ms / 1000))
         if not answer.more:
             self._done(Got(Code.OK, tuple(self._objects), self._sure))
         elif self._size > GET_BYTES_MAX:

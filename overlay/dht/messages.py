@@ -73,6 +73,8 @@ class Item(Part, frozen=True):
     version: Count = 0
     copies: Copies = 0
     temporary: bool = False
+    #: How long ago this content was first put, by whoever published it.
+    born_ms: Count = 0
 
 
 class WireOwner(Part, frozen=True):

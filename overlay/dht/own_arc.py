@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from overlay.dht.share import steps_of
 from overlay.ring import MASK, Arc
 from overlay.router import Router
 
@@ -18,11 +17,6 @@ class OwnArc:
         self._width = 0
         self._changed(None, router.arc() if router.joined else None)
         router.on_arc(self._changed)
-
-    @property
-    def steps(self) -> int:
-        """The share of the ring that is owned."""
-        return 0 if self._width == 0 else steps_of(Arc(self._start, (self._start + self._width) & MASK))
 
     def owns(self, identifier: int) -> bool:
         return (identifier - self._start) & MASK < self._width

@@ -173,8 +173,11 @@ class Publisher:
             if done is not None:
                 done(codes)
 
-        now = self._runtime.now()
-        self._dht.put_many([replace(each.put, age_s=now - each.born_s) for each in kept], ended)
+        self._dht.put_many([self._aged(each) for each in kept], ended)
+
+    def _aged(self, published: _Published) -> PutObject:
+        """What is put again is as old as it is."""
+        return replace(published.put, age_s=self._runtime.now() - published.born_s)
 
     def _next(self, published: _Published, code: Code) -> None:
         """When to renew: a little before the period is over, so that no object stays lost longer than that."""
@@ -238,7 +241,7 @@ class Publisher:
                 return
             self._republished += len(lost)
             self._puts += len(lost)
-            self._dht.put_many([each.put for each in lost], lambda puts: done([*rest, *puts]))
+            self._dht.put_many([self._aged(each) for each in lost], lambda puts: done([*rest, *puts]))
 
         self._renewals += len(found)
         self._dht.renew_many([_renewal(each) for each in found], renewed)

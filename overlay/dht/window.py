@@ -1,7 +1,7 @@
 """The young objects of a namespace, for whoever asks again and again what came lately.
 
-It knows of every object that is stored at this node, own ones and copies, and shows those that belong to this node at
-the moment it is asked: an object that moves is shown by its new owner with the age that it has, and no more by the old.
+It knows of every object that is stored at this node, own ones and copies, and shows those in the arc that the node
+answers for when it is asked: one that moves is shown by its new owner with the age that it has, no more by the old.
 Invariant: an object of the namespace that is younger than `age_s` and not known here is not stored here.
 """
 
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from overlay.dht.accept import Keeper
 from overlay.dht.watch import Subscription
 from overlay.objects.name import Name, Prefix
-from overlay.objects.stored import StoredObject
+from overlay.objects.stored import Role, StoredObject
+from overlay.ring import Arc
 from runtime.api import Runtime
 
 #: Objects looked at between two turns of the loop.
@@ -27,10 +28,8 @@ class Young:
     """What a window shows at one moment."""
 
     values: list[bytes]
-    #: Objects among them or beside them that came from elsewhere and lie at the edge.
-    at_edge: int
-    #: The longest that one of them has left to live.
-    lifetime_s: float
+    #: Objects that came from elsewhere and lie at the edge, and such as are on their way to the node that owns them.
+    doubtful: int
 
 
 class Window:
@@ -78,29 +77,26 @@ class Window:
         else:
             self._waiting.append(tell)
 
-    def read(self, since_last: bool) -> Young:
-        """What is young now; with `since_last` what was born since the last time it was asked."""
+    def read(self, arc: Arc, since_last: bool) -> Young:
+        """What is young now in an arc; with `since_last` what was born since the last time it was asked."""
         now = self._runtime.now()
         oldest = now - self._age_s
         if since_last and self._read_at is not None:
             oldest = self._read_at
         self._read_at = now
         values: list[bytes] = []
-        at_edge = 0
-        ends_at = now
+        doubtful = 0
         keep_s = min(oldest, now - self._age_s) - EDGE_S
         for name, stored in list(self._young.items()):
             if stored.born_at < keep_s or self._keeper.store.get(name, now) is not stored:
                 del self._young[name]
-                continue
-            if not self._keeper.belongs(stored):
-                continue
-            if stored.moved and abs(stored.born_at - oldest) < EDGE_S:
-                at_edge += 1
-            if stored.born_at > oldest:
-                values.append(stored.value)
-                ends_at = max(ends_at, stored.expires_at)
-        return Young(values, at_edge, ends_at - now)
+            elif not self._keeper.lies_within(arc, stored):
+                doubtful += stored.role is Role.PRIMARY and stored.born_at > oldest
+            else:
+                doubtful += stored.moved and abs(stored.born_at - oldest) < EDGE_S
+                if stored.born_at > oldest:
+                    values.append(stored.value)
+        return Young(values, doubtful)
 
     def _stored(self, stored: StoredObject) -> None:
         oldest = self._runtime.now() - self._age_s

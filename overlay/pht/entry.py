@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A label as it was read. `known` is whether its owner answered, `all` whether with everything there is."""
+    """A label as it was read. `known` is whether its owner answered."""
 
     label: Label
     known: bool = True
@@ -51,9 +51,8 @@ class Found:
     #: How long the state will live without renewal.
     state_s: float = 0.0
     entries: tuple[Entry, ...] = ()
+    #: Whether that is everything that there is.
     all: bool = True
-    #: How long ago its place came to its owner without what lay there; None where nothing is missing.
-    doubtful_s: float | None = None
 
     @property
     def opened(self) -> bool:
@@ -109,6 +108,5 @@ def read(label: Label, got: Got) -> Found:
         target=target if label.holds(target) else label,
         state_s=state_s,
         entries=tuple(entries),
-        all=got.code is Code.OK,
-        doubtful_s=got.doubtful_s,
+        all=got.code is Code.OK and got.sure,
     )

@@ -41,13 +41,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Entries in the order of their keys. `unread`: labels whose owners did not answer, so entries may be missing."""
+    """Entries in the order of their keys. `unread`: labels whose owners did not answer, or not with
+    everything, so entries may be missing."""
 
     entries: tuple[Entry, ...]
     unread: int = 0
     rounds: int = 0
-    #: How long ago the last of the labels' places came to its owner without what lay there; None where none did.
-    doubtful_s: float | None = None
 
 
 class Walk:
@@ -64,7 +63,6 @@ class Walk:
         self._waiting: list[tuple[int, Label]] = []
         self._entries: dict[str, Entry] = {}
         self._unread = self._rounds = 0
-        self._doubtful_s: float | None = None
 
     def start(self) -> None:
         top = common((self._low, self._high))
@@ -93,8 +91,6 @@ class Walk:
     def _take(self, found: Found) -> None:
         if not (found.known and found.all):
             self._unread += 1
-        if found.doubtful_s is not None:
-            self._doubtful_s = min(found.doubtful_s, self._doubtful_s or found.doubtful_s)
         for entry in found.entries:
             if self._wanted.has(entry.key):
                 self._entries[entry.id] = entry
@@ -128,7 +124,7 @@ class Walk:
         entries = self._in_order()
         if self._wanted.limit is not None:
             entries = entries[: self._wanted.limit]
-        self._done(Answer(tuple(entries), self._unread, self._rounds, self._doubtful_s))
+        self._done(Answer(tuple(entries), self._unread, self._rounds))
 
 
 def below(found: Found) -> list[Label]:

@@ -40,7 +40,7 @@ class Psr(Message, frozen=True, tag=140):
     free: Count = 0
     #: The sender's number for it: what is sent again because it seemed lost is counted once.
     sequence: Count = 0
-    #: What the nodes in it can answer for (`overlay.dht.share`): shares of the ring, and doubts.
+    #: What the nodes in it can answer for (`query.aggregation.share`): shares of the ring, and doubts.
     steps: Steps = 0
     doubts: Count = 0
 

@@ -14,11 +14,11 @@ from typing import Protocol, TypeAlias
 
 from msgspec import structs
 
-from overlay.dht.share import RING_STEPS, Share
 from query.aggregation.children import Places, Waited
 from query.aggregation.ending import Ending, Standing
 from query.aggregation.epoch import NOTHING, BadState, Combine, Epoch
 from query.aggregation.messages import HEIGHT_MAX, EpochResult, Psr
+from query.aggregation.share import RING_STEPS, Share
 from query.aggregation.strategy import Routing, Strategy, Structure, Timing
 from query.aggregation.transit import Transit
 from runtime.api import Address, Runtime, Timer

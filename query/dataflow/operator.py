@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from overlay.dht.share import Share
 from query import plan
+from query.aggregation.share import Share
 from query.batch import Batch
 from query.causes import Cause
 from query.dataflow.context import Context, Counters

@@ -6,8 +6,8 @@ entries at once; from time to time the node compares what it owns with what it h
 went are taken out, or left to the new owner of rows that moved. An index that is dropped is fed on for a moment, for
 those who have not heard of it, and forgotten.
 
-Entries are soft state. Where a part of the index came to a node without what lay there, because its owner died, it is
-whole again when all feeders have renewed their entries once: until then whoever reads it is told (`Reading.whole`).
+Entries are soft state. Where a part of the index came to a node without what lay there, because its owner died, that
+node is not sure of it until all feeders have looked after their entries; whoever reads it is told (`Reading.whole`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
 from overlay.pht.entry import Entry
 from overlay.pht.pht import Pht, PhtConfig
-from overlay.pht.walk import Answer, Range
+from overlay.pht.walk import Range
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
 from query.batch import Batch
@@ -44,9 +44,8 @@ ARRIVED_S = 0.1
 ASK_S = 60.0
 #: How long entries outlive the node that keeps them.
 ENTRY_LIFETIME_S = 120.0
-#: Within this every entry and every label of an index has been renewed, or put again: once in 0.4 of their lifetime,
-#: and some time for what has to be tried twice.
-RENEWED_S = 0.5 * ENTRY_LIFETIME_S
+#: How long an index that was found not to be whole is not used: parts that were lost are mostly back by then.
+DOUBTED_S = 10.0
 #: How long a dropped index is fed on: longer than what planners remember, and than a reading takes.
 DROPPED_S = 15.0
 #: Indexes that are remembered as not whole.
@@ -135,9 +134,8 @@ class Indexes:
             entries = [
                 Entry(b"", each.name.suffix, each.value) for answer in answers for each in answer.objects
             ]
-            read = all(answer.code is Code.OK for answer in answers)
-            doubts = [answer.doubtful_s for answer in answers if answer.doubtful_s is not None]
-            done(Reading(entries, self._is_whole(index, read, min(doubts, default=None))))
+            whole = all(answer.code is Code.OK and answer.sure for answer in answers)
+            done(self._read(index, entries, whole))
 
         self._dht.get_many(gets, got)
 
@@ -145,21 +143,16 @@ class Indexes:
         """Entries of rows in a range of values, by a Prefix Hash Tree."""
         pht = Pht(self._runtime, self._dht, self._publisher, index.namespace, _config())
 
-        def answered(answer: Answer) -> None:
-            whole = self._is_whole(index, answer.unread == 0, answer.doubtful_s)
-            done(Reading(list(answer.entries), whole))
+        pht.range(wanted, lambda each: done(self._read(index, list(each.entries), each.unread == 0)))
 
-        pht.range(wanted, answered)
-
-    def _is_whole(self, index: IndexFacts, read: bool, doubtful_s: float | None) -> bool:
-        """Whether no entry can be missing from what was read; if so, the index is not used here for a while."""
-        if doubtful_s is not None and doubtful_s < RENEWED_S:
+    def _read(self, index: IndexFacts, entries: list[Entry], whole: bool) -> Reading:
+        """What was read; an index that may lack entries is not used here for a while."""
+        if not whole:
             now = self._runtime.now()
             self._doubted = {mark: until for mark, until in self._doubted.items() if until > now}
             if len(self._doubted) < DOUBTED_MAX:
-                self._doubted[index.mark] = now + RENEWED_S - doubtful_s
-            return False
-        return read
+                self._doubted[index.mark] = now + DOUBTED_S
+        return Reading(entries, whole)
 
     # -- feeding
 

@@ -122,6 +122,7 @@ def test_rows_of_a_growing_table_are_given_once(change: str) -> None:
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_window_over_a_growing_table_slides_by_true_ages(change: str) -> None:
     live = Published()
+    live.publish(5_000)
     live.ask(
         "SELECT count(*) AS n, min(k) AS low, max(k) AS high FROM t EVERY '2 seconds' RANGE '20 seconds'"
     )

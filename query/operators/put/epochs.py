@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from overlay.dht.share import Share
 from query import plan
 from query.aggregate import Grouping
 from query.aggregation.epoch import NOTHING
 from query.aggregation.session import Edges, Give, SessionSpec
+from query.aggregation.share import Share
 from query.aggregation.strategy import UnknownStrategy, parse
 from query.batch import Batch
 from query.causes import Cause
