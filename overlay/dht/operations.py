@@ -75,6 +75,8 @@ class Got:
     objects: tuple[GotObject, ...] = ()
     #: False: the owner was not sure of its arc, or of having all that was published there.
     sure: bool = True
+    #: False: so may be objects that nodes make from others, as entries of an index.
+    settled: bool = True
 
 
 def id_of(namespace: str, key: str, target: Target) -> int:

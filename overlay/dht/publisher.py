@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeAlias
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import PutObject, RenewObject, id_of
@@ -31,6 +32,10 @@ RETRY_SHARE = 0.1
 LOOK_AFTER_MAX = 256
 #: Renewals under way at once; the rest of a step follows when they have ended.
 BURST_OBJECTS = 4096
+
+
+#: Looks after what it keeps in some arcs, and tells whether all of it has an answer.
+Helper: TypeAlias = Callable[[Sequence[Arc], Callable[[bool], None]], None]
 
 
 @dataclass(slots=True)
@@ -60,6 +65,7 @@ class Publisher:
     __slots__ = (
         "_dht",
         "_heap",
+        "_helpers",
         "_looking_after",
         "_objects",
         "_over_limit",
@@ -91,6 +97,7 @@ class Publisher:
         #: Arcs in which lost objects are to be put again, and who waits for that.
         self._to_look_after: list[tuple[tuple[Arc, ...], Callable[[bool], None]]] = []
         self._looking_after = False
+        self._helpers: list[Helper] = []
         self._timer: Timer | None = None
         self._timer_step = 0
         self._puts = self._renewals = self._republished = 0
@@ -147,6 +154,10 @@ class Publisher:
         if not self._looking_after:
             self._looking_after = True
             self._runtime.call_later(0.0, self._begin_looking_after, None)
+
+    def also(self, helper: Helper) -> None:
+        """Whoever keeps objects of its own alive looks after them, too, when this publisher is asked to."""
+        self._helpers.append(helper)
 
     def names(self) -> list[Name]:
         return list(self._objects)
@@ -213,12 +224,15 @@ class Publisher:
             reached = reached and not any(code in (Code.UNREACHED, Code.LIMIT) for code in codes)
             self._runtime.call_later(0.0, step, None)
 
+        def told(ok: bool) -> None:
+            for _arcs, done in asked:
+                done(ok)
+            self._begin_looking_after(None)
+
         def step(_: None) -> None:
             chunk = list(islice(names, BURST_OBJECTS))
             if not chunk:
-                for _arcs, done in asked:
-                    done(reached)
-                self._begin_looking_after(None)
+                self._have_helped(arcs, reached, list(self._helpers), told)
                 return
             found = [self._objects[name] for name in chunk if name in self._objects]
             found = [each for each in found if any(arc.contains(_id_of(each)) for arc in arcs)]
@@ -228,6 +242,16 @@ class Publisher:
                 ended([])
 
         step(None)
+
+    def _have_helped(
+        self, arcs: Sequence[Arc], ok: bool, helpers: list[Helper], done: Callable[[bool], None]
+    ) -> None:
+        """One helper after the other; `done` in a turn of its own."""
+        if helpers:
+            helper = helpers.pop()
+            helper(arcs, lambda helped: self._have_helped(arcs, ok and helped, helpers, done))
+        else:
+            self._runtime.call_later(0.0, done, ok)
 
     def _renew_lost(self, found: list[_Published], done: Callable[[list[Code]], None]) -> None:
         """Renews out of turn; what its owner does not have is put again before it is done."""

@@ -53,13 +53,22 @@ class Standings:
         arc = self._router.certain()
         return arc is not None and arc.contains(identifier) and not self._doubts.contain(identifier)
 
+    def is_settled(self, identifier: int) -> bool:
+        """Whether what is made from published objects is there as well (`doubts`)."""
+        return self.is_sure_of(identifier) and self._doubts.is_settled(identifier)
+
     def take(self, done: Callable[[Standing], None], wait_s: float) -> None:
         """Calls done with the standing, as soon as it is whole or after so long; never before this returns."""
         until = self._runtime.now() + wait_s
 
         def confirmed(arc: Arc | None) -> None:
             left_s = until - self._runtime.now()
-            if arc is None or left_s <= 0.0 or not self._doubts.touch(arc) or len(self._waiting) >= WAITING_MAX:
+            if (
+                arc is None
+                or left_s <= 0.0
+                or not self._doubts.touch(arc)
+                or len(self._waiting) >= WAITING_MAX
+            ):
                 done(self.now())
                 return
             wait = _Wait(done)

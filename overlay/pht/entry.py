@@ -51,7 +51,7 @@ class Found:
     #: How long the state will live without renewal.
     state_s: float = 0.0
     entries: tuple[Entry, ...] = ()
-    #: Whether that is everything that there is.
+    #: Whether that is everything that there is, and its owner is sure of it.
     all: bool = True
 
     @property
@@ -108,5 +108,5 @@ def read(label: Label, got: Got) -> Found:
         target=target if label.holds(target) else label,
         state_s=state_s,
         entries=tuple(entries),
-        all=got.code is Code.OK and got.sure,
+        all=got.code is Code.OK and got.settled,
     )

@@ -6,8 +6,8 @@ entries at once; from time to time the node compares what it owns with what it h
 went are taken out, or left to the new owner of rows that moved. An index that is dropped is fed on for a moment, for
 those who have not heard of it, and forgotten.
 
-Entries are soft state. Where a part of the index came to a node without what lay there, because its owner died, that
-node is not sure of it until all feeders have looked after their entries; whoever reads it is told (`Reading.whole`).
+Entries are soft state. Where a part of the index came to a node without what lay there, because its owner died, it is
+unsettled until all nodes have indexed what they own (`settling.py`); whoever reads it is told (`Reading.whole`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from overlay.objects.name import Name, Prefix
 from overlay.pht.entry import Entry
 from overlay.pht.pht import Pht, PhtConfig
 from overlay.pht.walk import Range
+from overlay.ring import WHOLE, Arc
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
 from query.batch import Batch
 from query.engine.facts import DICTIONARY, HIDDEN, IndexFacts, TableFacts, dictionary_key, read
 from query.index.defining import DEFINITION_LIFETIME_S, TOPIC, Defining, claim, definition
 from query.index.keys import PHT, can_index, equal_keys, ordered_keys
+from query.index.settling import Settling
 from query.wire import SchemaReceiver, WireError, decode
 from runtime.api import Runtime
 
@@ -103,6 +105,8 @@ class Indexes:
         self._doubted: dict[str, float] = {}
         self._looking = False
         self.unreadable = 0
+        publisher.also(self._repair)
+        self.settling = Settling(runtime, dht, spread, self._settle)
         runtime.call_later(LOOK_S, self._look, None)
 
     def _told(self, branch: Branch) -> None:
@@ -134,7 +138,7 @@ class Indexes:
             entries = [
                 Entry(b"", each.name.suffix, each.value) for answer in answers for each in answer.objects
             ]
-            whole = all(answer.code is Code.OK and answer.sure for answer in answers)
+            whole = all(answer.code is Code.OK and answer.settled for answer in answers)
             done(self._read(index, entries, whole))
 
         self._dht.get_many(gets, got)
@@ -143,7 +147,7 @@ class Indexes:
         """Entries of rows in a range of values, by a Prefix Hash Tree."""
         pht = Pht(self._runtime, self._dht, self._publisher, index.namespace, _config())
 
-        pht.range(wanted, lambda each: done(self._read(index, list(each.entries), each.unread == 0)))
+        pht.range(wanted, lambda each: done(self._read(index, list(each.entries), each.is_whole)))
 
     def _read(self, index: IndexFacts, entries: list[Entry], whole: bool) -> Reading:
         """What was read; an index that may lack entries is not used here for a while."""
@@ -162,8 +166,7 @@ class Indexes:
         if self._looking or (now < self._quiet_until and self._shape == self._dht.shape()):
             return
         self._shape = self._dht.shape()
-        tables = {each for each in self._dht.namespaces() if not each.startswith(HIDDEN)}
-        tables.update(table for table, _ in self._kept)
+        tables = set(self._tables())
         self._ask_at = {table: at for table, at in self._ask_at.items() if table in tables and at > now}
         for (table, mark), kept in list(self._kept.items()):
             if kept.ends_s is not None and now >= kept.ends_s:
@@ -173,6 +176,11 @@ class Indexes:
         self._ask(sorted(tables.difference(self._ask_at)))
         # Rows of indexed tables are compared at every look: another value may have come under a known key.
         self._quiet_until = 0.0 if self._kept else min(self._ask_at.values(), default=now + ASK_S)
+
+    def _tables(self) -> list[str]:
+        """Published tables of which this node holds rows, and those whose indexes it feeds."""
+        here = {each for each in self._dht.namespaces() if not each.startswith(HIDDEN)}
+        return sorted(here.union(table for table, _ in self._kept))
 
     def _ask(self, tables: list[str]) -> None:
         if not tables:
@@ -235,6 +243,47 @@ class Indexes:
     def _build(self, table: str, facts: IndexFacts, done: Callable[[bool], None]) -> None:
         """All that this node owns into an index that is being made."""
         self._feed(table, self._keeping(table, facts), lambda failed: done(failed == 0))
+
+    def _repair(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
+        """Parts of the ring were lost: what was there of the trees that this node feeds is put again."""
+        trees = [kept.pht for kept in self._kept.values() if kept.pht is not None]
+        left, ok = len(trees), True
+
+        def one(repaired: bool) -> None:
+            nonlocal left, ok
+            left, ok = left - 1, ok and repaired
+            if left == 0:
+                done(ok)
+
+        for pht in trees:
+            pht.repair(arcs, one)
+        if not trees:
+            done(True)
+
+    def _settle(self, done: Callable[[bool], None]) -> None:
+        """Every row that this node owns into every index there is of its table, as the dictionary says now."""
+        tables = self._tables()
+
+        def got(answers: list[Got]) -> None:
+            if any(answer.code is not Code.OK for answer in answers):
+                done(False)
+                return
+            for table, answer in zip(tables, answers, strict=True):
+                self._known(table, answer)
+            kept = list(self._kept.items())
+            left, lost = len(kept) + 1, 0
+
+            def one(failed: int) -> None:
+                nonlocal left, lost
+                left, lost = left - 1, lost + failed
+                if left == 0:
+                    self._repair([WHOLE], lambda ok: done(ok and lost == 0))
+
+            for (table, _), each in kept:
+                self._feed(table, each, one)
+            self._runtime.call_later(0.0, one, 0)
+
+        self._dht.get_many([GetObject(DICTIONARY, dictionary_key(table)) for table in tables], got)
 
     def _new(self, data: NewData) -> None:
         """A row has come; others will have come with it."""

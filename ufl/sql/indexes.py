@@ -92,10 +92,7 @@ def plan_of(made: Statement, query_id: str, tables: Mapping[str, TableInfo]) -> 
     row = Array((Constant(says, "string"),))
     fragment = builder.source(ASKER, "values", "scan", "Values", columns=Array(("done",)), values=row)
     if table:
-        builder.add(fragment, "copy", "tee", "Basic")
-        copy = fragment.last
         builder.add(fragment, "define", "put", "Index", ns=table, index=made.name, **settings)
-        fragment.last = copy
     builder.add(fragment, "answer", "result", "NetSend", table="result")
     builder.close(fragment)
     return builder.plan()
