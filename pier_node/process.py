@@ -109,6 +109,7 @@ class NodeProcess:
                 self._describe,
                 lambda: {"sources": sources.statistics(), "runtime": runtime.statistics()},
                 sources.services(self._folder("files")),
+                self._version,
             )
             with ExitStack() as cleanup:
                 self._open_sources(sources, parts, cleanup)

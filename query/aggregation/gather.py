@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from query.aggregation.epoch import NOTHING
 from query.aggregation.messages import COUNT_MAX, EpochResult
-from query.aggregation.share import Share
+from query.aggregation.share import lacking
+from query.causes import WireCauses, added
 from runtime.api import Address
 
 #: Epochs that may still be revised.
@@ -23,7 +23,8 @@ class _Epoch:
     #: By part and root.
     nodes: dict[tuple[int, Address], int] = field(default_factory=dict)
     states: dict[tuple[int, Address], bytes] = field(default_factory=dict)
-    shares: dict[tuple[int, Address], Share] = field(default_factory=dict)
+    causes: dict[tuple[int, Address], WireCauses] = field(default_factory=dict)
+    steps: dict[tuple[int, Address], int] = field(default_factory=dict)
     revision: int = 0
     given: bool = False
 
@@ -37,8 +38,8 @@ class Whole:
     nodes: int
     #: Of each part, the states of its roots.
     states: tuple[tuple[bytes, ...], ...]
-    #: Whether each row of a published table that the epoch is about was read by one node, as far as all of them know.
-    settled: bool = True
+    #: What it lacks, beside nodes that are not in it.
+    causes: WireCauses = field(default_factory=dict)
 
 
 class Gather:
@@ -74,7 +75,8 @@ class Gather:
             return None
         epoch.nodes[part, root] = result.nodes
         epoch.states[part, root] = result.state
-        epoch.shares[part, root] = Share(result.steps, result.doubts)
+        epoch.causes[part, root] = result.causes
+        epoch.steps[part, root] = result.steps
         if not epoch.given and len({each for each, _ in epoch.nodes}) < self.parts:
             return None
         return self._give(result.epoch, epoch)
@@ -105,13 +107,10 @@ class Gather:
         states = tuple(
             tuple(state for (each, _), state in epoch.states.items() if each == part) for part in parts
         )
-        return Whole(number, revision, nodes, states, all(_settled(epoch, part) for part in parts))
-
-
-def _settled(epoch: _Epoch, part: int) -> bool:
-    """Whether what the nodes of one part answered for is the ring, once; or no published table is asked."""
-    total = NOTHING
-    for (each, _), share in epoch.shares.items():
-        if each == part:
-            total = total.plus(share)
-    return total == NOTHING or total.is_whole
+        causes: WireCauses = {}
+        for each in epoch.causes.values():
+            causes = added(causes, each)
+        for part in parts:
+            steps = sum(each for (of, _), each in epoch.steps.items() if of == part)
+            causes = added(causes, lacking(steps))
+        return Whole(number, revision, nodes, states, causes)

@@ -16,11 +16,12 @@ from msgspec import structs
 
 from query.aggregation.children import Places, Waited
 from query.aggregation.ending import Ending, Standing
-from query.aggregation.epoch import NOTHING, BadState, Combine, Epoch
+from query.aggregation.epoch import BadState, Combine, Epoch
 from query.aggregation.messages import HEIGHT_MAX, EpochResult, Psr
-from query.aggregation.share import RING_STEPS, Share
+from query.aggregation.share import NOTHING, Share
 from query.aggregation.strategy import Routing, Strategy, Structure, Timing
 from query.aggregation.transit import Transit
+from query.causes import Cause
 from runtime.api import Address, Runtime, Timer
 
 #: Epochs open at a node at a time; data for older ones is too late and counted. With Timeout each level of a tree waits
@@ -186,8 +187,12 @@ class Session:
             self.counts.late += epoch is None and not self._closed
             return
         epoch.began = True
+        if state is None:
+            epoch.note({Cause.NOT_READ.number: 1})
+        if share.doubts:
+            epoch.note({Cause.UNOWNED.number: share.doubts})
         nodes = 0 if state is None else 1
-        epoch.add(state or b"", nodes, began_s, self._combine, self.is_root, share)
+        epoch.add(state or b"", nodes, began_s, self._combine, self.is_root, share.steps)
         if self.is_root or self._waits:
             self._progress(epoch)
         else:
@@ -226,10 +231,11 @@ class Session:
             return
         born_s = self._runtime.now() - psr.age_ms / 1000.0
         try:
-            share = Share(psr.steps, psr.doubts)
-            epoch.add(psr.state, psr.nodes, born_s, self._combine, is_root, share)
+            epoch.add(psr.state, psr.nodes, born_s, self._combine, is_root, psr.steps)
+            epoch.note(psr.causes)
         except BadState:
             self.counts.malformed += 1
+            epoch.note({Cause.UNREADABLE.number: max(1, psr.nodes)})
         self._progress(epoch)
 
     def _compare(self, psr: Psr) -> None:
@@ -320,29 +326,23 @@ class Session:
         epoch.stop_timer()
         if self.is_root:
             epoch.keep()
-        state, nodes, share = epoch.take_unsent()
+        state, nodes, steps, causes = epoch.take_unsent()
         age_ms = max(0, int((self._runtime.now() - epoch.born_s) * 1000.0))
         spec = self.spec
         if epoch.kept:
             self.counts.results += 1
             self.counts.revised += epoch.revision > 0
             result = EpochResult(
-                spec.id,
-                epoch.number,
-                epoch.revision,
-                epoch.nodes,
-                epoch.state,
-                age_ms,
-                *_on_wire(epoch.share),
+                spec.id, epoch.number, epoch.revision, epoch.nodes, epoch.state, age_ms, causes, epoch.steps
             )
             epoch.revision += 1
             self.transit.answer(spec.asker, result)
             return
         self._sequence += 1
         me = self._runtime.address
-        steps, doubts = _on_wire(share)
-        psr = Psr(spec.id, epoch.number, me, nodes, state, age_ms, 0, 0, self._sequence, steps, doubts)
-        psr = self._placed(psr)
+        psr = self._placed(
+            Psr(spec.id, epoch.number, me, nodes, state, age_ms, 0, 0, self._sequence, causes, steps)
+        )
         parent = self._edges().parent if spec.strategy.by_dissemination and self._edges is not None else None
         if parent is not None:
             self.transit.send_to(parent, psr)
@@ -394,8 +394,3 @@ class Session:
         if self.spec.strategy.routing is Routing.TREE:
             silent_epochs = 1 + int(self.spec.cleanup_s / self.spec.epoch_s)
             self._places.forget_silent(number - silent_epochs)
-
-
-def _on_wire(share: Share) -> tuple[int, int]:
-    """Within what a message takes: more than two rings are as wrong as two."""
-    return min(share.steps, 2 * RING_STEPS), min(share.doubts, 1 << 20)

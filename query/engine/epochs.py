@@ -13,9 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from query.aggregation.epoch import BadState, Combine
-from query.aggregation.gather import Whole
 from query.aggregation.strategy import DEFAULT_CONTINUOUS, parse
-from query.dataflow.marks import Mark
 from query.dataflow.settings import Option
 from query.engine.trees import OPTIONS as TREE_OPTIONS
 from query.engine.trees import Shape, pack, unpack
@@ -77,11 +75,6 @@ EPOCH_BYTES = 8
 def session_id(query_id: str, channel: str) -> str:
     """Short, since it travels with every state."""
     return f"{query_id}.{channel}"[:48]
-
-
-def mark_of_whole(whole: Whole) -> Mark:
-    """How an epoch's answer is marked on its way to the client."""
-    return Mark(whole.epoch, whole.revision, whole.nodes, moving=0 if whole.settled else 1)
 
 
 def combiner(options: Mapping[str, Any]) -> Combine:

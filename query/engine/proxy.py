@@ -31,7 +31,7 @@ from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, best_known, settled
-from query.engine.aim import arcs_of, spread_over
+from query.engine.aim import arcs_of, published_arcs, spread_over
 from query.engine.census import PERIOD_S, Census
 from query.engine.executor import TOPIC, TOPIC_END
 from query.engine.filters import cut
@@ -52,7 +52,7 @@ from query.engine.spec import (
 )
 from query.engine.splits import Splits
 from query.engine.stages import (
-    EPOCHS,
+    is_continuous,
     keeps_rows,
     needs_owners,
     shared,
@@ -61,6 +61,7 @@ from query.engine.stages import (
     takes_overflow,
     without_rows,
 )
+from query.engine.tiles import judged
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
@@ -149,7 +150,7 @@ class ProxyQuery:
 
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
-        if any(namespace.startswith(EPOCHS) for stage in self._stages for namespace in stage.namespaces):
+        if is_continuous(self._stages):
             self._proxy.census.watch(self.spec.id, self._counted)
         if not needs_owners(self.spec.plan):
             self._stage(0)
@@ -362,6 +363,11 @@ class ProxyQuery:
             text = f"{self.results.malformed} result messages could not be read"
             self.note(Cause.UNREADABLE, self.results.malformed, text)
         first = self._first if self._first is not None else Coverage()
+        if ended == "complete":
+            for cause, count, text in judged(
+                report.tiles, published_arcs(self.spec, self._stages), report.causes
+            ):
+                self.note(cause, count, text)
         return settled(
             self.spec.id,
             replace(first, received=max(0, first.received - self._again)),

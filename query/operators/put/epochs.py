@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from query import plan
 from query.aggregate import Grouping
-from query.aggregation.epoch import NOTHING
 from query.aggregation.session import Edges, Give, SessionSpec
-from query.aggregation.share import Share
+from query.aggregation.share import NOTHING, Share
 from query.aggregation.strategy import UnknownStrategy, parse
 from query.batch import Batch
 from query.causes import Cause

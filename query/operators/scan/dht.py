@@ -19,7 +19,6 @@ from overlay.dht.watch import NewData, Subscription
 from overlay.dht.window import Window
 from overlay.objects.name import Name, Prefix
 from overlay.ring import Arc
-from query.aggregation.epoch import NOTHING
 from query.aggregation.share import Share, share_of
 from query.batch import Batch
 from query.batch.key_text import key_texts
@@ -31,7 +30,7 @@ from query.dataflow.source import TAGS_MAX, Source
 from query.engine.exchange import Taking
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
-#: How long a node waits until it is sure of its part of a table.
+#: How long a continuous query waits at a node until it is sure of its part of a table.
 STAND_S = 1.0
 #: Objects of a window that are read in one turn.
 WINDOW_OBJECTS = 512
@@ -73,6 +72,7 @@ class ScanDht(Source):
         self._late = self._internal and self.context.services["run"].late
         if self._internal and not self._late:
             self.subscriptions.append(self.dht.hold(self.options["ns"]))
+        self._closed = False
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
         self._window: Window | None = None
@@ -109,16 +109,21 @@ class ScanDht(Source):
         for subscription in self.subscriptions:
             subscription.cancel()
         self.subscriptions.clear()
+        self._closed = True
         self._reading.clear()
         if self._window is not None:
             self._window.close()
         super().close()
 
     def _show(self, tag: int) -> None:
-        """A published table: what lies in the arc that this node answers for now."""
+        """A published table: what lies in the arc that this node answers for in this query, or does so now."""
+        standing = self.context.services["run"].standing
+        if standing is not None:
+            self._show_as(standing, tag)
+            return
 
         def stood(standing: Standing) -> None:
-            if tag in self._reading:
+            if not self._closed:
                 self.context.guard(lambda: self._stood(standing, tag))
 
         self.dht.stand(stood, STAND_S)
@@ -126,6 +131,9 @@ class ScanDht(Source):
     def _stood(self, standing: Standing, tag: int) -> None:
         if not standing.whole:
             self.drop(1, "this node is not sure of its part of the table", Cause.UNOWNED)
+        self._show_as(standing, tag)
+
+    def _show_as(self, standing: Standing, tag: int) -> None:
         self._shares[tag] = share_of(standing)
         for old in list(self._shares)[:-TAGS_MAX]:
             del self._shares[old]
@@ -140,7 +148,8 @@ class ScanDht(Source):
 
     def _astray(self, objects: int, tag: int) -> None:
         self.drop(objects, "on their way to the node that owns them", Cause.UNOWNED)
-        self._shares[tag] = self._shares.get(tag, NOTHING).plus(Share(0, 1))
+        steps, doubts = self._shares[tag]
+        self._shares[tag] = Share(steps, doubts + 1)
 
     def _read_window(self, standing: Standing, tag: int) -> None:
         """What is young at this moment, whole; it is passed on in pieces."""

@@ -181,8 +181,7 @@ class ScanIndex(Source):
     def _fetched(self, answers: list[Got], tag: int, first: _First | None) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                reason = f"not all rows of a key could be read: {answer.code.name}"
-                self.drop(1, reason, Cause.NOT_FETCHED)
+                self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
             elif not answer.sure:
                 self.drop(1, KEY_UNSURE, Cause.UNOWNED)
             for found in answer.objects:
