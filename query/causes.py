@@ -71,8 +71,8 @@ class Cause(enum.Enum):
     UNKNOWN_TABLE = (23, True, Fault.AUTHOR)
     #: Epochs that were left out, because those before took too long.
     SKIPPED = (24, True, Fault.LIMIT)
-    #: States or rows that may be in an answer twice: a node was taken for gone that may have passed them on, or two
-    #: nodes have shown the same part of a published table.
+    #: Rows or states that may be in an answer twice: two nodes have shown one part of a published table, or one that
+    #: was taken for gone may have passed its states on.
     DOUBLED = (25, True, Fault.RING)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.

@@ -9,8 +9,8 @@ is done. A set-predicate probe is answered by gets, wherever the owners are: the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
@@ -19,6 +19,7 @@ from overlay.dht.watch import NewData, Subscription
 from overlay.dht.window import Window
 from overlay.objects.name import Name, Prefix
 from overlay.ring import Arc
+from query import plan
 from query.aggregation.share import Share, share_of
 from query.batch import Batch
 from query.batch.key_text import key_texts
@@ -28,6 +29,7 @@ from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import TAGS_MAX, Source
 from query.engine.exchange import Taking
+from query.operators.scan.origin import ORIGIN, Origin, check_origin
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
 #: How long a continuous query waits at a node until it is sure of its part of a table.
@@ -56,10 +58,16 @@ class ScanDht(Source):
             most=1e9,
         ),
         Option("once", "flag", "with window: each set probe gets what was put since the one before", False),
+        ORIGIN,
     )
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_origin(options)
 
     def open(self) -> None:
         super().open()
+        self._origin = Origin(self.context, self.options)
         self.dht = self.context.services["dht"]
         self._exchange = self.context.services["exchange"]
         self.prefix = Prefix(self.options["ns"])
@@ -215,14 +223,14 @@ class ScanDht(Source):
         self._reading.pop(tag, None)
         self.deliver_end(tag)
 
-    def take_objects(self, objects: list[GotObject], tag: int) -> None:
-        """Objects that a scan or gets found: many small ones of one schema are one batch."""
-        self._take_values([got.value for got in objects], tag)
+    def take_objects(self, objects: list[GotObject], tag: int, here: bool = True) -> None:
+        """Objects that a scan of this node or gets found: many small ones of one schema are one batch."""
+        self._take_values([got.value for got in objects], tag, here)
 
-    def _take_values(self, values: Sequence[bytes], tag: int) -> None:
+    def _take_values(self, values: Sequence[bytes], tag: int, here: bool = True) -> None:
         for count, batch in decode_many(values, self._schemas):
             if isinstance(batch, Batch):
-                self.give(batch, tag, count)
+                self.give(self._origin.added(batch, here), tag, count)
             else:
                 self._unread(batch)
 
@@ -233,7 +241,7 @@ class ScanDht(Source):
     def take(self, value: bytes, tag: int) -> None:
         batch = self.read(value)
         if batch is not None:
-            self.give(batch, tag)
+            self.give(self._origin.added(batch), tag)
 
     def read(self, value: bytes) -> Batch | None:
         """The rows of an object; None, and counted, when it has none."""
@@ -277,5 +285,5 @@ class ScanDht(Source):
                 self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
             elif not answer.sure:
                 self.drop(1, KEY_UNSURE, Cause.UNOWNED)
-        self.take_objects([found for answer in answers for found in answer.objects], tag)
+        self.take_objects([found for answer in answers for found in answer.objects], tag, here=False)
         self._answered(tag)
