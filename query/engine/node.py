@@ -45,6 +45,7 @@ class EngineNode:
         self._splits = splits = Splits(overlay.spread)
         self._peers = PeerChannels(runtime)
         self._kept = KeptService(runtime, messenger, overlay.router.me.address)
+        self.indexes = Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread)
         provided = {
             "dht": overlay.dht,
             "node": overlay.router.me.id,
@@ -55,7 +56,7 @@ class EngineNode:
             "kept": self._kept,
             "aggregations": self.aggregations,
             "splits": splits,
-            "indexes": Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread),
+            "indexes": self.indexes,
             "tables": tables,
             **(services or {}),
         }
@@ -70,7 +71,7 @@ class EngineNode:
             runs_max,
         )
         holdings = Holdings(overlay.dht, tables)
-        self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings)
+        self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings, self.indexes.as_known)
         self.describing = Describing(runtime, overlay.publisher, holdings, overlay.router.me.id)
         self._census = Census(runtime, overlay.spread, self.executor.knows)
         self.proxy = Proxy(
