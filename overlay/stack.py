@@ -16,6 +16,10 @@ from overlay.dht.loopback import Loopback
 from overlay.dht.messages import DHT_MESSAGES
 from overlay.dht.publisher import Publisher, PublisherStatistics
 from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
+from overlay.roster.config import RosterConfig
+from overlay.roster.messages import ROSTER_MESSAGES
+from overlay.roster.namesakes import Namesakes
+from overlay.roster.roster import Roster, RosterStatistics
 from overlay.router import Router
 from overlay.spread.messages import SPREAD_MESSAGES
 from overlay.spread.spread import Spread, SpreadStatistics
@@ -24,7 +28,12 @@ from runtime.api import Address, Messenger, Runtime, Timer
 from runtime.message import Message
 
 #: Everything overlay nodes say to each other, for the codec.
-OVERLAY_MESSAGES: tuple[type[Message], ...] = (*BAMBOO_MESSAGES, *DHT_MESSAGES, *SPREAD_MESSAGES)
+OVERLAY_MESSAGES: tuple[type[Message], ...] = (
+    *BAMBOO_MESSAGES,
+    *DHT_MESSAGES,
+    *SPREAD_MESSAGES,
+    *ROSTER_MESSAGES,
+)
 #: A leaving node gives its objects away for at most so long.
 LEAVE_MAX_S = 30.0
 
@@ -44,6 +53,8 @@ class OverlayConfig:
     trees: TreesConfig = field(default_factory=TreesConfig)
     #: Register in the distribution trees; without, broadcasts by tree do not reach this node.
     in_trees: bool = True
+    #: Who belongs to the ring; None: nobody keeps count, and who is not there is not missed.
+    roster: RosterConfig | None = None
 
 
 def _bamboo(runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig) -> StackRouter:
@@ -60,6 +71,7 @@ class OverlayStatistics:
     publisher: PublisherStatistics
     spread: SpreadStatistics
     trees: TreeStatistics
+    roster: RosterStatistics | None = None
 
 
 class OverlayNode:
@@ -69,6 +81,7 @@ class OverlayNode:
         "config",
         "dht",
         "publisher",
+        "roster",
         "router",
         "runtime",
         "spread",
@@ -76,8 +89,14 @@ class OverlayNode:
     )
 
     def __init__(
-        self, runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig | None = None
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        node_id: int,
+        config: OverlayConfig | None = None,
+        peer_id: Callable[[Address], bytes | None] | None = None,
     ) -> None:
+        """`peer_id` is the id that the node at an address has proven, where nodes do that."""
         config = config or OverlayConfig()
         if config.router not in ROUTERS:
             raise ValueError(f"router: there is no {config.router!r}; there are {', '.join(ROUTERS)}")
@@ -89,9 +108,15 @@ class OverlayNode:
         self.publisher = Publisher(runtime, self.dht)
         self.spread = Spread(runtime, wire, self.router)
         self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
+        self.roster: Roster | None = None
+        if config.roster is not None:
+            namesakes = Namesakes(runtime, messenger, self.router, peer_id)
+            self.roster = Roster(runtime, wire, self.router, self.spread, config.roster, namesakes)
 
     def start(self) -> None:
         """Becomes the first member of a new ring."""
+        if self.roster is not None:
+            self.roster.begin()
         self.router.start()
         self._go()
 
@@ -101,6 +126,8 @@ class OverlayNode:
         member = self.router.joined
         self.router.join(gateways)
         if not member:
+            if self.roster is not None:
+                self.roster.begin(gateways)
             self._go()
 
     def leave(self, done: Callable[[], None]) -> None:
@@ -112,6 +139,8 @@ class OverlayNode:
             if timer is not None:
                 timer.cancel()
                 timer = None
+                if self.roster is not None:
+                    self.roster.leave()
                 self.router.leave()
                 done()
 
@@ -129,6 +158,7 @@ class OverlayNode:
             publisher=self.publisher.statistics(),
             spread=self.spread.statistics(),
             trees=self.trees.statistics(),
+            roster=None if self.roster is None else self.roster.statistics(),
         )
 
     def _go(self) -> None:

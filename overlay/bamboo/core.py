@@ -38,6 +38,7 @@ class Core:
         "died",
         "me",
         "messenger",
+        "namesakes",
         "rng",
         "runtime",
         "state",
@@ -58,6 +59,7 @@ class Core:
         self.counts: dict[str, int] = {}
         self.suspected: list[Callable[[NodeRef], None]] = []
         self.died: list[Callable[[NodeRef], None]] = []
+        self.namesakes: list[Callable[[Address], None]] = []
         #: Handlers of answers that this node may also give itself, without the network.
         self.answers: dict[type[Message], Callable[[Address, Any], None]] = {}
 
@@ -94,6 +96,13 @@ class Core:
             self.view.suspect(peer)
             for handler in list(self.suspected):
                 handler(peer.ref)
+
+    def named(self, wire_id: bytes, address: Address) -> None:
+        """A node at this address says who it is: perhaps that it is this one."""
+        if wire_id == self.me.id and address != self.me.address and self.present:
+            self.count("namesakes")
+            for handler in list(self.namesakes):
+                handler(address)
 
     def jittered(self, period_s: float) -> float:
         """A wait from [P/2, 3P/2)."""

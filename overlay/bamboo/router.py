@@ -157,6 +157,9 @@ class BambooRouter:
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.died.append(handler)
 
+    def on_namesake(self, handler: Callable[[Address], None]) -> None:
+        self.core.namesakes.append(handler)
+
     def statistics(self) -> Mapping[str, int]:
         """What happened so far, by name."""
         refused = self.core.view.table.blocks.refused

@@ -45,6 +45,8 @@ class WireAccount(Part, frozen=True):
     uncovered: Count = 0
     failed_nodes: Named = ()
     unreachable_nodes: Named = ()
+    absent: Count = 0
+    absent_nodes: Named = ()
 
 
 class SpreadDown(Message, frozen=True, tag=70):
