@@ -26,13 +26,15 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Book:
-    __slots__ = ("_by_mark", "_expected", "_kept", "_parts", "_whole", "changes", "refused")
+    __slots__ = ("_by_mark", "_expected", "_kept", "_lost", "_parts", "_whole", "changes", "refused")
 
     def __init__(self) -> None:
         self._kept: dict[bytes, Kept] = {}
         self._by_mark: dict[bytes, bytes] = {}
         #: Ids of those that are expected, in order.
         self._expected: list[int] = []
+        #: Those of them that their neighbours miss.
+        self._lost: dict[bytes, None] = {}
         #: Marks of members, added up bit by bit: of each part, and of all.
         self._parts: list[dict[bytes, None]] = [{} for _ in range(BUCKETS)]
         self._whole = 0
@@ -73,6 +75,8 @@ class Book:
         self._whole ^= int.from_bytes(kept.mark)
         if member.standing.expected:
             insort(self._expected, from_wire(member.id))
+        if member.standing is Standing.LOST:
+            self._lost[member.id] = None
         self.changes += 1
         return True
 
@@ -100,6 +104,7 @@ class Book:
         member = kept.member
         del self._kept[member.id]
         self._by_mark.pop(kept.mark, None)
+        self._lost.pop(member.id, None)
         self._parts[member.id[0]].pop(kept.mark, None)
         self._whole ^= int.from_bytes(kept.mark)
         if member.standing.expected:
@@ -114,6 +119,10 @@ class Book:
             return list(ids)
         low, high = bisect_left(ids, arc.start), bisect_left(ids, arc.end)
         return ids[low:high] if arc.start < arc.end else ids[low:] + ids[:high]
+
+    def lost(self) -> list[bytes]:
+        """Ids of members that are expected and that their neighbours miss."""
+        return list(self._lost)
 
     def expected_owner(self, key: int) -> int | None:
         """Who would own a key if everybody expected were there."""

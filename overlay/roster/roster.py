@@ -180,7 +180,7 @@ class Roster:
 
         def counted(reply: bytes | None, coverage: Account) -> None:
             missing = {*coverage.absent_nodes, *coverage.failed_nodes, *coverage.unreachable_nodes}
-            lost = {kept.member.id for kept in self.book if kept.member.standing is Standing.LOST}
+            lost = set(self.book.lost())
             if coverage.absent <= len(coverage.absent_nodes):
                 # All of them are named: who is not is there, whatever was said of it.
                 lost &= missing

@@ -71,7 +71,7 @@ class Asked:
         if mark is not None:
             assert isinstance(self._query, ProxyQuery), "marks come from a plan"
             self._asked = max(self._asked, mark.nodes)
-            self._epochs.begin(mark, self._query.spec.id, self._asked, self.age_s)
+            self._epochs.begin(mark, self._query.spec.id, self._asked, self.age_s, self._query.absent)
             return True
         self.rows_given += batch.num_rows
         ready = self._sink.batch(batch.table, batch.data, self._epochs.current)
@@ -144,4 +144,6 @@ def wire_account(account: Account) -> WireAccount:
         ended=account.ended,
         dropped=account.dropped,
         notes=(*account.errors, *account.hints, *missing),
+        absent=account.absent,
+        absent_hosts=account.absent_hosts,
     )

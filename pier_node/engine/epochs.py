@@ -12,6 +12,7 @@ import msgspec
 
 from pier_node.protocol.messages import Account as WireAccount
 from query.dataflow.marks import Mark
+from query.engine.absentees import NOBODY, Absentees
 
 REVISED = "revised: data came late"
 
@@ -24,6 +25,7 @@ class Epochs:
         self._mark: Mark | None = None
         self._left = 0
         self._asked = 0
+        self._absent = NOBODY
         self._query = ""
         self._last: WireAccount | None = None
 
@@ -32,8 +34,8 @@ class Epochs:
         """The epoch of the rows that come next; None outside of one."""
         return None if self._mark is None else self._mark.epoch
 
-    def begin(self, mark: Mark, query: str, asked: int, elapsed_s: float) -> None:
-        self._mark, self._left = mark, mark.rows
+    def begin(self, mark: Mark, query: str, asked: int, elapsed_s: float, absent: Absentees = NOBODY) -> None:
+        self._mark, self._left, self._absent = mark, mark.rows, absent
         self._query, self._asked = query, max(asked, mark.nodes)
         self.took(0, elapsed_s)
 
@@ -43,7 +45,8 @@ class Epochs:
         if self._mark is None or self._left > 0:
             return
         mark, self._mark = self._mark, None
-        missing = self._asked - mark.nodes
+        missing, absent = self._asked - mark.nodes, self._absent
+        notes = ((REVISED,) if mark.revision else ()) + ((absent.text(),) if absent.lacking else ())
         self._last = WireAccount(
             query=self._query,
             asked=self._asked,
@@ -51,10 +54,12 @@ class Epochs:
             failed=missing,
             rows=mark.rows,
             elapsed_s=round(elapsed_s, 6),
-            ended="partial" if missing else "complete",
+            ended="partial" if missing or absent.lacking else "complete",
             epoch=mark.epoch,
             revision=mark.revision,
-            notes=(REVISED,) if mark.revision else (),
+            notes=notes,
+            absent=absent.count,
+            absent_hosts=absent.names,
         )
         self._tell(self._last)
 

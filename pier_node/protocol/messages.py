@@ -81,6 +81,9 @@ class Account(Part, frozen=True):
     revision: Count = 0
     dropped: Counts = {}
     notes: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
+    #: Members that were expected and not on the ring, not counted in `asked`; and the names of some.
+    absent: Count = 0
+    absent_hosts: Names = ()
 
 
 class NodeEntry(Part, frozen=True):

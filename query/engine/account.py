@@ -2,7 +2,8 @@
 
 Each node that was asked is in exactly one of four places: it answered with rows, it answered that it had none, it
 failed (an error, a limit, or it fell silent), or it could not be reached. So
-`asked = answered + empty + failed + unreachable`, always.
+`asked = answered + empty + failed + unreachable`, always. Members that should have been on the ring and were not are a
+number of their own: `asked + absent` were expected.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from overlay.spread.account import Account as Coverage
 from query.causes import loses_rows
+from query.engine.absentees import NOBODY, Absentees
 from query.engine.spec import Report
 
 
@@ -37,6 +39,9 @@ class Account:
     hints: tuple[str, ...] = ()
     #: Ids of nodes that failed or were not reached, as far as they fit.
     missing_nodes: tuple[bytes, ...] = ()
+    #: Members that were expected and not on the ring, beside those asked; and their names as far as they fit.
+    absent: int = 0
+    absent_hosts: tuple[str, ...] = ()
 
 
 def _hint(column: str, nodes: int, asked: int, close: str) -> str:
@@ -54,6 +59,7 @@ def settled(
     elapsed_s: float,
     ended: str,
     owners: int = 0,
+    absent: Absentees = NOBODY,
 ) -> Account:
     """The account of a query whose first spread reached `first` and whose last stage reported `last`; its partition
     groups are held by so many `owners`.
@@ -90,4 +96,6 @@ def settled(
         errors=errors,
         hints=tuple(_hint(column, nodes, asked, close) for column, (nodes, close) in last.missing.items()),
         missing_nodes=first.failed_nodes + first.unreachable_nodes,
+        absent=absent.count,
+        absent_hosts=absent.names,
     )

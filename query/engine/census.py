@@ -32,8 +32,8 @@ Ids: TypeAlias = Annotated[
 Counts: TypeAlias = Annotated[
     tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(max_length=QUERIES_MAX)
 ]
-#: Nodes that there are, and those of them that lack the query.
-Counted: TypeAlias = Callable[[int, int], None]
+#: Nodes that there are, those of them that lack the query, and what the spread that counted them has covered.
+Counted: TypeAlias = Callable[[int, int, Coverage], None]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_ids = msgspec.msgpack.Decoder(Ids).decode
@@ -116,7 +116,7 @@ class Census:
         for query_id, count in zip(ids, lacking, strict=False):
             counted = self._watched.get(query_id)
             if counted is not None:
-                counted(nodes, count)
+                counted(nodes, count, coverage)
 
     def _asked(self, branch: Branch) -> None:
         try:

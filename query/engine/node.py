@@ -76,4 +76,5 @@ class EngineNode:
             Census(runtime, overlay.spread, self.executor.knows),
             splits,
             take_trees=self.executor.take_trees,
+            book=None if overlay.roster is None else overlay.roster.book,
         )

@@ -21,6 +21,7 @@ from typing import Protocol
 import msgspec
 
 from overlay.ring import MASK, SPACE, Arc, WireArc, from_wire
+from overlay.roster.book import Book
 from overlay.router import Router
 from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch
@@ -29,6 +30,7 @@ from query.batch import Batch
 from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
+from query.engine.absentees import NOBODY, Absentees, Reading, absentees, reading_of
 from query.engine.account import Account, settled
 from query.engine.aim import arcs_of, spread_over
 from query.engine.census import PERIOD_S, Census
@@ -101,6 +103,9 @@ class ProxyQuery:
         self._first: Coverage | None = None
         self._errors: dict[str, None] = {}
         self._causes: WireCauses = {}
+        #: What it reads, and who is not there that may have some of it.
+        self._reading = reading_of(spec.plan)
+        self.absent = NOBODY
         self._wave = 0
         self._last_wave: Report | None = None
         self._wave_delay_s = WAVE_LEAST_S
@@ -132,10 +137,11 @@ class ProxyQuery:
 
         self._proxy.find_owners(self.spec, found, self._unsettled)
 
-    def _counted(self, nodes: int, lacking: int) -> None:
+    def _counted(self, nodes: int, lacking: int, coverage: Coverage) -> None:
         """So many nodes there are for the epochs of a continuous query to count against, and those that died lately; if
         some have come since it went out, it goes to them, too."""
         self._nodes.append(nodes)
+        self.absent = self._proxy.absentees(coverage, self._reading)
         self.sink.progress(max(self._nodes), 0)
         if lacking and self._proxy.runtime.now() - self.started_s >= PERIOD_S:
             for root in self._roots:
@@ -310,6 +316,9 @@ class ProxyQuery:
             self._errors[f"{self.results.malformed} result messages could not be read"] = None
         first = self._first if self._first is not None else Coverage()
         first = replace(first, received=first.received - self._again)
+        self.absent = self._proxy.absentees(first, self._reading)
+        if self.absent.lacking:
+            self.note(Cause.ABSENT, self.absent.lacking, self.absent.text())
         elapsed_s = self._proxy.runtime.now() - self.started_s
         account = settled(
             self.spec.id,
@@ -320,6 +329,7 @@ class ProxyQuery:
             elapsed_s,
             ended,
             len(self.spec.owners),
+            self.absent,
         )
         self._proxy.forget(self)
         self.sink.finish(account)
@@ -338,9 +348,11 @@ class Proxy:
         splits: Splits,
         window_total_bytes: int = WINDOW_TOTAL_BYTES,
         take_trees: Callable[[str, dict[str, bytes]], None] = lambda query_id, trees: None,
+        book: Book | None = None,
     ) -> None:
-        """`take_trees` gets the combined states of put Tree, for the opgraphs at the asker."""
+        """`take_trees` gets the combined states of put Tree, for the opgraphs at the asker; `book` is the roster here."""
         self.take_trees = take_trees
+        self._book = book
         self.window_total_bytes = window_total_bytes
         #: The most partition groups of a query; and who owns a key, where that is known without asking the ring.
         self.groups_max = GROUPS_MAX
@@ -408,6 +420,10 @@ class Proxy:
     def end_everywhere(self, query_id: str) -> None:
         """Tells every node that a query is over."""
         self.spread.start(TOPIC_END, query_id.encode(), lambda reply, coverage: None)
+
+    def absentees(self, coverage: Coverage, reading: Reading) -> Absentees:
+        """Members that a spread has missed, by the roster of this node."""
+        return NOBODY if self._book is None else absentees(coverage, reading, self._book)
 
     def cancelled(self, query_id: str) -> None:
         """Somebody has ended a query everywhere: at another node, if it was asked here."""
