@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overlay.ring import from_wire
+from overlay.roster.roster import Roster
 from overlay.stack import OverlayNode
 from overlay.transport import MessageHost, open_messenger
 from pier_node.access.rates import RateLimits
@@ -47,6 +48,7 @@ class NodeParts:
 
     messenger: MessageHost
     overlay: OverlayNode
+    roster: Roster
     engine: EngineNode
     tables: NodeTables
     server: ClientServer
@@ -75,7 +77,10 @@ def build_node(
         node_id=credentials.node_id,
     )
     messenger.revoke(credentials.revoked)
-    overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())
+    overlay = OverlayNode(
+        runtime, messenger, from_wire(credentials.node_id), config.overlay_config(), messenger.peer_id
+    )
+    assert overlay.roster is not None
     tables = NodeTables()
     engine = EngineNode(runtime, messenger, overlay, tables, services)
 
@@ -92,7 +97,9 @@ def build_node(
         }
 
     queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max)
-    facts = OverlayFacts(runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread)
+    facts = OverlayFacts(
+        runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread, overlay.roster
+    )
     server = ClientServer(
         runtime,
         ComposedService(facts, queries),
@@ -100,7 +107,7 @@ def build_node(
         server_options(config, credentials.tokens),
         journal,
     )
-    return NodeParts(messenger, overlay, engine, tables, server, snapshots, facts.brief)
+    return NodeParts(messenger, overlay, overlay.roster, engine, tables, server, snapshots, facts.brief)
 
 
 def server_options(config: Config, tokens: TokenBook | None) -> ServerOptions:

@@ -36,7 +36,9 @@ Scalar: TypeAlias = bool | int | float | str | None
 Figures: TypeAlias = Annotated[dict[Name, Scalar], Meta(max_length=NAMES_MAX)]
 Counts: TypeAlias = Annotated[dict[Name, Count], Meta(max_length=NAMES_MAX)]
 Language: TypeAlias = Literal["ufl", "sql"]
-Question: TypeAlias = Literal["status", "ring", "whole-ring", "doors", "tables", "queries", "cancel"]
+Question: TypeAlias = Literal[
+    "status", "ring", "whole-ring", "doors", "tables", "queries", "cancel", "members", "retire"
+]
 #: What becomes of a load: its staged rows are looked for, published or let go; a published load is taken back; rows
 #: of other loads of its table are taken back.
 Verdict: TypeAlias = Literal["check", "commit", "abort", "withdraw", "clear"]
@@ -97,6 +99,23 @@ class NodeEntry(Part, frozen=True):
     arc_end: Name = ""
     #: Where clients reach it, when that was asked for.
     client: Name = ""
+
+
+class MemberEntry(Part, frozen=True):
+    """One member of the ring, on it or not."""
+
+    id: Name
+    address: Name = ""
+    host: Name = ""
+    version: Name = ""
+    #: A fingerprint of its certificate, where ids are certified.
+    certificate: Name = ""
+    #: Tables that it brings.
+    sources: Names = ()
+    #: here; absent: expected and not there; left in good order; retired by command.
+    state: Name = ""
+    #: How long ago it was last known to be there, as far as that was noticed; 0 for one that is.
+    seen_s: Seconds | None = None
 
 
 class TableEntry(Part, frozen=True):
@@ -234,7 +253,8 @@ class Taps(Message, frozen=True, tag=24):
 
 
 class Call(Message, frozen=True, tag=25):
-    """A question about the node itself. `argument` is a query id for `cancel`, empty otherwise."""
+    """A question about the node itself. `argument` is a query id for `cancel`, a member's id or host name for `retire`,
+    empty otherwise."""
 
     request: RequestId
     what: Question
@@ -393,6 +413,8 @@ class StatusIs(Message, frozen=True, tag=45):
     client_address: Name = ""
     sources: Names = ()
     figures: Figures = {}
+    #: What whoever looks after the node should know now.
+    remarks: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
 
 
 class RingIs(Message, frozen=True, tag=46):
@@ -459,6 +481,14 @@ class LogIs(Message, frozen=True, tag=54):
     ended: Prose = ""
 
 
+class MembersAre(Message, frozen=True, tag=55):
+    """Who belongs to the ring. `whole`: the whole ring has said who is there."""
+
+    request: RequestId
+    members: Annotated[tuple[MemberEntry, ...], Meta(max_length=LISTED_MAX)]
+    whole: bool = False
+
+
 BOTH = (Grant, Schema, Rows, Ping, Pong, Bye)
 FROM_CLIENT = (
     Hello, Ask, Explain, Cancel, Taps, Call, Publish, PublishEnd, PutObject, GetObjects,
@@ -467,7 +497,7 @@ FROM_CLIENT = (
 #: What a node may answer to a request and so end it; AccountIs only when it is final.
 CLOSING = (
     AccountIs, Failed, StatusIs, RingIs, TablesAre, QueriesAre, Published, Explained, Done, ObjectsAre,
-    Described, LogIs,
+    Described, LogIs, MembersAre,
 )  # fmt: skip
 FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
 

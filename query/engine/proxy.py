@@ -350,7 +350,8 @@ class Proxy:
         take_trees: Callable[[str, dict[str, bytes]], None] = lambda query_id, trees: None,
         book: Book | None = None,
     ) -> None:
-        """`take_trees` gets the combined states of put Tree, for the opgraphs at the asker; `book` is the roster here."""
+        """`take_trees` gets the combined states of put Tree, for the opgraphs at the asker; `book` is this node's
+        roster."""
         self.take_trees = take_trees
         self._book = book
         self.window_total_bytes = window_total_bytes

@@ -25,7 +25,7 @@ def test_every_node_comes_to_know_every_member() -> None:
 
 
 def test_a_killed_node_is_never_just_not_there() -> None:
-    """From the kill on, every spread counts it: as failed or not reached while it is doubted, as absent from then on."""
+    """From the kill on, every spread counts it: as failed or not reached while it is doubted, then as absent."""
     ring = Ring(16)
     ring.crash(5)
     last = (0, 0, 0)
