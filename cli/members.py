@@ -75,9 +75,9 @@ def _print(args: argparse.Namespace, found: Any) -> None:
             "address": entry.address,
             "certificate": entry.certificate,
         }
-        for entry in found.members
+        for entry in found
     ]
     print_rows(rows, args.format, _COLUMNS)
-    absent = sum(entry.state == "absent" for entry in found.members)
-    part = "" if found.whole else "; not the whole ring could be asked"
-    print(f"{len(rows)} members, {absent} absent{part}", file=sys.stderr)
+    states = [entry.state for entry in found]
+    part = "; not the whole ring could be asked" if "unknown" in states else ""
+    print(f"{len(rows)} members, {states.count('absent')} absent{part}", file=sys.stderr)

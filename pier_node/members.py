@@ -12,7 +12,7 @@ from runtime.api import Runtime
 
 #: The beginning of an id that is taken for it.
 ID_DIGITS_MIN = 6
-HERE, ABSENT = "here", "absent"
+HERE, ABSENT, UNKNOWN = "here", "absent", "unknown"
 _STATES = {Standing.LEFT: "left", Standing.RETIRED: "retired"}
 _NOT_JOINED = Failure("unavailable", "this node is not on the ring yet", hint="ask again in a moment")
 
@@ -33,7 +33,7 @@ class Members:
         def found(present: Present) -> None:
             wall = self._runtime.wall()
             entries = [_entry(kept, state_of(kept, present), wall) for kept in present.members]
-            done(MembersView(tuple(sorted(entries, key=lambda entry: entry.id)), present.whole))
+            done(MembersView(tuple(sorted(entries, key=lambda entry: entry.id))))
 
         self._roster.present(found)
 
@@ -68,9 +68,11 @@ class Members:
 
 def state_of(kept: Kept, present: Present) -> str:
     standing = kept.member.standing
-    if standing.expected:
-        return ABSENT if kept.member.id in present.absent else HERE
-    return _STATES[standing]
+    if not standing.expected:
+        return _STATES[standing]
+    if kept.member.id in present.absent:
+        return ABSENT
+    return HERE if present.whole else UNKNOWN
 
 
 def _is_meant(kept: Kept, who: str) -> bool:
@@ -85,6 +87,7 @@ def _refusal(who: str, meant: list[Kept], absent: list[Kept]) -> Failure:
     if not meant:
         return Failure("refused", f"no member {who!r} is expected", hint="pier members lists them")
     if not absent:
+        # Also where nobody could say: who is expected is not given up on a guess.
         return Failure(
             "refused", f"{who!r} is on the ring", hint="stop that node first; it then leaves by itself"
         )

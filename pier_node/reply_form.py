@@ -60,7 +60,7 @@ def reply_message(request: int, result: object) -> Message:
         case RingView():
             return m.RingIs(request, result.nodes[:ENTRIES_MAX], result.whole)
         case MembersView():
-            return m.MembersAre(request, result.members[: m.LISTED_MAX], result.whole)
+            return m.MembersAre(request, result.members[: m.LISTED_MAX])
         case PublicationResult():
             return m.Published(request, result.rows, result.objects, result.refused, dict(result.dropped))
         case Description(schema, divisible):

@@ -123,10 +123,9 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class MembersView:
-    """Everybody the roster of this node knows, in order of ids; `whole` when the whole ring said who is there."""
+    """Everybody the roster of this node knows, in order of ids."""
 
     members: tuple[MemberEntry, ...]
-    whole: bool
 
 
 @dataclass(frozen=True, slots=True)

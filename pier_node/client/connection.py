@@ -202,9 +202,9 @@ class Connection:
         """Every node with the arc it owns and where clients reach it, in order of its id."""
         return await self._ask(m.RingIs, "doors")
 
-    async def members(self) -> m.MembersAre:
+    async def members(self) -> tuple[m.MemberEntry, ...]:
         """Everybody who belongs to the ring, on it or not."""
-        return await self._ask(m.MembersAre, "members")
+        return (await self._ask(m.MembersAre, "members")).members
 
     async def retire(self, who: str) -> None:
         """Expects a member no more that is absent, by its id or the beginning of it, or by its host name. Takes the

@@ -231,7 +231,7 @@ class Connection:
     def doors(self) -> m.RingIs:
         return self._portal.run(self._conn.doors)
 
-    def members(self) -> m.MembersAre:
+    def members(self) -> tuple[m.MemberEntry, ...]:
         return self._portal.run(self._conn.members)
 
     def retire(self, who: str) -> None:

@@ -112,7 +112,7 @@ class MemberEntry(Part, frozen=True):
     certificate: Name = ""
     #: Tables that it brings.
     sources: Names = ()
-    #: here; absent: expected and not there; left in good order; retired by command.
+    #: here; absent: expected and not there; left in good order; retired by command; unknown where nobody could say.
     state: Name = ""
     #: How long ago it was last known to be there, as far as that was noticed; 0 for one that is.
     seen_s: Seconds | None = None
@@ -482,11 +482,10 @@ class LogIs(Message, frozen=True, tag=54):
 
 
 class MembersAre(Message, frozen=True, tag=55):
-    """Who belongs to the ring. `whole`: the whole ring has said who is there."""
+    """Who belongs to the ring."""
 
     request: RequestId
     members: Annotated[tuple[MemberEntry, ...], Meta(max_length=LISTED_MAX)]
-    whole: bool = False
 
 
 BOTH = (Grant, Schema, Rows, Ping, Pong, Bye)
