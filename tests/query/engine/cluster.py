@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from overlay.ring import from_wire
-from overlay.stack import OverlayNode
+from overlay.stack import OverlayConfig, OverlayNode
 from query.batch import Batch
 from query.dataflow.budget import Limits
 from query.engine.account import Account
@@ -87,7 +87,10 @@ class Collector:
 class Cluster:
     """Some simulated nodes that have formed a ring."""
 
-    def __init__(self, count: int, seed: int = 1, latency_s: float = 0.01) -> None:
+    def __init__(
+        self, count: int, seed: int = 1, latency_s: float = 0.01, config: OverlayConfig | None = None
+    ) -> None:
+        self.config = config
         self.world = World(seed=seed, topology=star(latency_s), codec=Codec(NODE_MESSAGES))
         self.seed = seed
         self.hosts: list[SimHost] = []
@@ -102,7 +105,7 @@ class Cluster:
         number = len(self.nodes)
         host = self.world.add_host()
         node_id = from_wire(hashlib.sha1(f"{self.seed}/{number}".encode()).digest())
-        overlay = OverlayNode(host.runtime, host.messenger, node_id)
+        overlay = OverlayNode(host.runtime, host.messenger, node_id, self.config)
         tables = MemoryTables()
         self.hosts.append(host)
         self.tables.append(tables)
