@@ -71,7 +71,7 @@ class Book:
         )
         self._kept[member.id] = kept
         self._by_mark[kept.mark] = member.id
-        self._parts[member.id[0]][kept.mark] = None
+        self._parts[_part(member.id)][kept.mark] = None
         self._whole ^= int.from_bytes(kept.mark)
         if member.standing.expected:
             insort(self._expected, from_wire(member.id))
@@ -105,7 +105,7 @@ class Book:
         del self._kept[member.id]
         self._by_mark.pop(kept.mark, None)
         self._lost.pop(member.id, None)
-        self._parts[member.id[0]].pop(kept.mark, None)
+        self._parts[_part(member.id)].pop(kept.mark, None)
         self._whole ^= int.from_bytes(kept.mark)
         if member.standing.expected:
             del self._expected[bisect_left(self._expected, from_wire(member.id))]
@@ -175,3 +175,8 @@ class Book:
             if mark not in theirs
         ]
         return lacking, b"".join(sorted(mark for mark in theirs if mark not in self._by_mark))
+
+
+def _part(node_id: bytes) -> int:
+    """The part of the book that a member is in: by the first bits of its id."""
+    return node_id[0] * BUCKETS >> 8

@@ -9,8 +9,9 @@ import msgspec
 from overlay.roster.member import MARK_BYTES, Member
 from runtime.message import Message
 
-#: Parts of the roster by id that are compared one by one: members of a ring of 10,000 are then 40 a part.
-BUCKETS = 256
+#: Parts of the roster by id that are compared one by one: members of a ring of 1,000 are then 16 a part, and to compare
+#: all marks costs 256 bytes.
+BUCKETS = 64
 BUCKET_BYTES = 4
 #: Members in one message.
 TOLD_MAX = 128

@@ -23,7 +23,7 @@ from overlay.ring import MASK, Arc, from_wire, to_wire
 from overlay.roster.book import Book, Kept
 from overlay.roster.config import RosterConfig
 from overlay.roster.member import MARK_BYTES, Member, Profile, Standing, described
-from overlay.roster.messages import TOLD_MAX, RosterAsk, RosterMarks, RosterParts, RosterTell
+from overlay.roster.messages import BUCKETS, TOLD_MAX, RosterAsk, RosterMarks, RosterParts, RosterTell
 from overlay.roster.namesakes import Namesakes
 from overlay.router import Router
 from overlay.spread.account import Account
@@ -275,10 +275,11 @@ class Roster:
             self._messenger.send(sender, RosterMarks(differing, self.book.marks_in(differing)))
 
     def _on_marks(self, sender: Address, marks: RosterMarks) -> None:
-        if len(marks.marks) % MARK_BYTES:
+        parts = sorted(set(marks.parts))
+        if len(marks.marks) % MARK_BYTES or any(part >= BUCKETS for part in parts):
             self._malformed += 1
             return
-        lacking, unknown = self.book.compared(marks.parts, marks.marks)
+        lacking, unknown = self.book.compared(bytes(parts), marks.marks)
         self._tell(sender, lacking, unknown)
 
     def _tell(self, address: Address, kept: Sequence[Kept], wanted: bytes = b"") -> None:

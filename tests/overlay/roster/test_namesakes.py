@@ -77,6 +77,20 @@ def test_the_later_one_goes_even_if_the_ring_knew_it_first() -> None:
     assert ring.spread(0).answered == 6
 
 
+def test_a_twin_that_only_the_roster_knows_of_is_put_out_as_well() -> None:
+    """It is on a ring of its own; somebody has heard of it there."""
+    ring, put = Ring(4), Put()
+    twin = clone(ring, 2)
+    put.watch(twin)
+    twin.start()
+    ring.world.run_for(1.0)
+    heard = roster_of(twin).book.get(twin.router.me.id)
+    assert heard is not None
+    ring.hosts[0].messenger.send(ring.hosts[2].address, RosterTell((heard.member,)))
+    ring.world.run_for(5.0)
+    assert put.out == [(twin.router.me.address, ring.hosts[2].address)]
+
+
 def test_a_start_at_another_address_is_no_clone() -> None:
     ring, put = Ring(6), Put()
     ring.crash(3)

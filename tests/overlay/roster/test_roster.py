@@ -6,7 +6,8 @@ import pytest
 
 from overlay.ring import MASK, Arc, to_wire
 from overlay.roster.config import RosterConfig
-from overlay.roster.member import Profile, Standing
+from overlay.roster.member import Member, Profile, Standing
+from overlay.roster.messages import BUCKET_BYTES, BUCKETS, RosterMarks, RosterParts, RosterTell
 from overlay.spread.account import Account
 from tests.overlay.roster.rings import Ring, hosts_of, roster_of
 
@@ -39,6 +40,19 @@ def test_a_killed_node_is_never_just_not_there() -> None:
     ring.world.run_for(30.0)
     lost = roster_of(ring.nodes[9]).book.get(to_wire(ring.ids[5]))
     assert lost is not None and lost.member.standing is Standing.LOST
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whoever_was_to_answer_for_an_absent_members_place_may_be_lost_too(seed: int) -> None:
+    """Neighbours die one after the other: nobody forgets the first when the second is given up."""
+    ring = Ring(16, seed=seed)
+    order = sorted(range(1, 16), key=ring.ids.__getitem__)
+    for at in (3, 4, 5, 6):
+        ring.crash(order[at])
+        for _ in range(6):
+            answered, missing, absent = numbers(ring.spread(0))
+            assert (answered, missing + absent) == (18 - at, at - 2)
+            ring.world.run_for(3.0)
 
 
 def test_it_is_expected_until_it_is_back() -> None:
@@ -153,3 +167,21 @@ def test_an_idle_ring_pays_next_to_nothing(count: int) -> None:
     assert sum(b.told - a.told for a, b in zip(before, after, strict=True)) == 0
     asked = sum(b.asked - a.asked for a, b in zip(before, after, strict=True)) / count
     assert 7 <= asked <= 13
+
+
+def test_nonsense_from_a_member_is_counted_and_does_no_harm() -> None:
+    ring = Ring(3)
+    here, there = ring.nodes[0], ring.nodes[1].router.me.address
+    messenger = ring.hosts[0].messenger
+    for message in (
+        RosterMarks(bytes([255]), b""),
+        RosterMarks(bytes([1]), b"abc"),
+        RosterTell((), b"abc"),
+        RosterParts(b"x" * (BUCKETS * BUCKET_BYTES)),
+        RosterTell((Member(to_wire(7), "a:1", 1, 0, Standing.LOST, 1 << 60),)),
+    ):
+        messenger.send(there, message)
+    ring.world.run_for(5.0)
+    roster = roster_of(ring.nodes[1])
+    assert roster.statistics().malformed == 3
+    assert hosts_of(ring.nodes[1]) == hosts_of(here) == {"host-0", "host-1", "host-2"}
