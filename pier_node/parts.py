@@ -82,7 +82,7 @@ def build_node(
     )
     assert overlay.roster is not None
     tables = NodeTables()
-    engine = EngineNode(runtime, messenger, overlay, tables, services)
+    engine = EngineNode(runtime, overlay, tables, services)
 
     def snapshots() -> dict[str, object]:
         return {

@@ -73,6 +73,8 @@ class QueryRequest:
     client: str = ""
     part: Slice | None = None
     who: Client = ANYONE
+    #: Whether a table that nobody knows is one without rows, instead of an error.
+    unknown_tables: bool = False
 
 
 @dataclass(frozen=True, slots=True)

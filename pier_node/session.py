@@ -199,6 +199,7 @@ class Session:
             self.label,
             part,
             self.client or ANYONE,
+            isinstance(event, m.Ask) and event.unknown_tables,
         )
 
     def _own_log(self, log: str) -> str:

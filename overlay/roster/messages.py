@@ -1,4 +1,4 @@
-"""What nodes say to each other about the roster. Tags 90-99."""
+"""What nodes say to each other about the roster. Tags 100-109."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MARKS_MAX = 1 << 16
 Marks: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=MARKS_MAX * MARK_BYTES)]
 
 
-class RosterAsk(Message, frozen=True, tag=90):
+class RosterAsk(Message, frozen=True, tag=100):
     """My roster in one mark. Who has the same says nothing."""
 
     mark: Annotated[bytes, msgspec.Meta(min_length=MARK_BYTES, max_length=MARK_BYTES)]
 
 
-class RosterParts(Message, frozen=True, tag=91):
+class RosterParts(Message, frozen=True, tag=101):
     """Mine is another: this is a mark for each of its parts."""
 
     marks: Annotated[
@@ -35,21 +35,21 @@ class RosterParts(Message, frozen=True, tag=91):
     ]
 
 
-class RosterMarks(Message, frozen=True, tag=92):
+class RosterMarks(Message, frozen=True, tag=102):
     """The marks of all my members in the parts where we differ."""
 
     parts: Annotated[bytes, msgspec.Meta(max_length=BUCKETS)]
     marks: Marks
 
 
-class RosterTell(Message, frozen=True, tag=93):
+class RosterTell(Message, frozen=True, tag=103):
     """Members as I know them; and marks of those that I should like to be told."""
 
     members: Annotated[tuple[Member, ...], msgspec.Meta(max_length=TOLD_MAX)]
     wanted: Marks = b""
 
 
-class Namesake(Message, frozen=True, tag=94):
+class Namesake(Message, frozen=True, tag=104):
     """To a node that has the sender's own id: when the sender's life began, by its clock."""
 
     began: Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]

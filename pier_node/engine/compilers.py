@@ -6,9 +6,10 @@ the same plan. SQL is helped by what the ring knows of its tables.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -18,10 +19,33 @@ from pier_node.service import Description, Failure
 from query.dataflow.check import operator_problems
 from query.engine.stages import is_divisible
 from query.plan import Plan
+from query.plan_hints import did_you_mean, quoted
 from ufl.sql import Repetition, TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
 UNTOLD = "planned without the data dictionary: the ring did not say in time what tables there are"
+
+
+class Told(enum.Enum):
+    """How much of the ring has said what tables there are."""
+
+    #: Every node, or the dictionary about all tables that matter.
+    ALL = "all"
+    #: Those that could be reached.
+    SOME = "some"
+    #: It took too long.
+    LATE = "late"
+
+
+class UnknownTable(NamedTuple):
+    """A table that nobody has, and what may have been meant."""
+
+    name: str
+    hint: str
+
+    @property
+    def message(self) -> str:
+        return f"unknown table {quoted(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +57,13 @@ class Text:
     time_s: int
     tables: Mapping[str, TableInfo] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
-    #: The ring did not say in time what tables there are: there may be more than these.
-    untold: bool = False
+    #: How much of the ring has said what tables there are.
+    told: Told = Told.ALL
+
+    @property
+    def untold(self) -> bool:
+        """The ring did not say in time what tables there are: there may be more than these."""
+        return self.told is Told.LATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +74,8 @@ class Question:
     repetition: Repetition | None = None
     #: What its author should know about the answer.
     remarks: tuple[str, ...] = ()
+    #: Tables that it names and that nobody who was heard has.
+    unknown: tuple[UnknownTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +99,10 @@ def _compile_ufl(text: Text) -> Plan:
 def _compile_sql(text: Text) -> Question:
     done = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
     # Without having been told, nothing can be said of tables that nobody seems to have.
-    return Question(done.plan, done.repetition, (UNTOLD,) if text.untold else done.remarks)
+    if text.untold:
+        return Question(done.plan, done.repetition, (UNTOLD,))
+    unknown = tuple(UnknownTable(name, did_you_mean(name, text.tables)) for name in done.unknown)
+    return Question(done.plan, done.repetition, done.remarks, unknown)
 
 
 def _explain_sql(text: Text) -> str:

@@ -13,7 +13,16 @@ from overlay.spread.account import Account as Coverage
 from pier_node.access.rights import may_run
 from pier_node.engine.again import Again
 from pier_node.engine.asking import Asked
-from pier_node.engine.compilers import LANGUAGES, Language, Question, Text, compiled, described, explained
+from pier_node.engine.compilers import (
+    LANGUAGES,
+    Language,
+    Question,
+    Text,
+    Told,
+    compiled,
+    described,
+    explained,
+)
 from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.owners import with_owners
@@ -36,6 +45,7 @@ from pier_node.service import (
     Reply,
     Settlement,
 )
+from query.causes import Cause
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
@@ -112,6 +122,9 @@ class QueryService:
             question = compiled(language, text)
             if isinstance(question, Failure):
                 return question
+            if question.unknown and text.told is Told.ALL and not request.unknown_tables:
+                table = question.unknown[0]
+                return Failure("unknown_table", table.message, hint=table.hint or "SHOW TABLES lists them")
             return may_run(request.who, question.plan, text.query_id) or question
 
         self._read(request, allowed, then, min(PLAN_S, limits.time_s))
@@ -151,8 +164,8 @@ class QueryService:
         query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
         until_s = self._runtime.now() + within_s
 
-        def read(tables: Tables, told: bool, last: bool) -> None:
-            text = Text(request.text, query_id, time_s, tables, request.params, not told)
+        def read(tables: Tables, told: Told, last: bool) -> None:
+            text = Text(request.text, query_id, time_s, tables, request.params, told)
 
             def made(result: T | Failure) -> None:
                 if isinstance(result, Failure) and tables and not last:
@@ -166,7 +179,7 @@ class QueryService:
             assert not isinstance(names, Failure), names
             recent = self._dictionary.recent(names)
             if recent is not None:
-                read(recent, told=True, last=False)
+                read(recent, Told.ALL, last=False)
             else:
                 self._dictionary.ask(names, until_s, lambda now, told: read(now, told, last=names is None))
 
@@ -203,20 +216,24 @@ class QueryService:
         else:
             time_s = left_s(limits.time_s, asked.age_s)
         limits = msgspec.structs.replace(limits, time_s=time_s)
-        query = self._submit(asked, question.plan, limits, asked)
+        query = self._submit(asked, question, limits, asked)
         if isinstance(query, Failure):
             asked.fail(query)
         else:
             asked.attach(query)
 
-    def _submit(self, asked: Asked, plan: Plan, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
+    def _submit(self, asked: Asked, question: Question, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
         try:
-            part = part_of(asked.request.part, plan)
-            query = self._engine.proxy.submit(plan, limits, sink, part=part)
+            part = part_of(asked.request.part, question.plan)
+            query = self._engine.proxy.submit(question.plan, limits, sink, part=part)
         except ValueError as error:
             return Failure("refused", str(error))
         except TooManyQueries as error:
             return Failure("limit", str(error))
+        if not asked.request.unknown_tables:
+            for table in question.unknown:
+                # Not all nodes could be asked for their tables: one that was not heard may have it.
+                query.note(Cause.UNKNOWN_TABLE, 1, f"{table.message} among the nodes that were heard")
         self._figures.asked += 1
         _log.debug(
             "query started",
@@ -243,7 +260,7 @@ class QueryService:
                 if isinstance(question, Failure):
                     started(question)
                 else:
-                    started(self._submit(asked, question.plan, limits, sink))
+                    started(self._submit(asked, question, limits, sink))
 
             self._plan(asked.request, limits, planned)
 

@@ -10,7 +10,9 @@ by itself, no spread has looked who is there: whoever is lost by the word of its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from overlay.roster.book import Book
 from overlay.roster.member import Member
@@ -89,6 +91,19 @@ class Absentees:
 
 
 NOBODY = Absentees()
+
+
+class Roll:
+    """Calls the roll for queries, by the roster of the asker; without one nobody is missed."""
+
+    def __init__(self, book: Book | None = None) -> None:
+        self._book = book
+
+    def of(self, plan: Plan) -> Callable[[Coverage], Absentees]:
+        """What tells who is lacking to a query with this plan, of what a spread of it has covered."""
+        if self._book is None:
+            return lambda coverage: NOBODY
+        return partial(absentees, reading=reading_of(plan), book=self._book)
 
 
 def absentees(coverage: Coverage, reading: Reading, book: Book) -> Absentees:

@@ -9,6 +9,7 @@ from overlay.stack import OVERLAY_MESSAGES, OverlayNode
 from query.aggregation.messages import AGGREGATION_MESSAGES
 from query.aggregation.service import Aggregations
 from query.dataflow.context import Tables
+from query.engine.absentees import Roll
 from query.engine.catalog import Catalog
 from query.engine.census import Census
 from query.engine.describing import Describing, Holdings
@@ -19,7 +20,7 @@ from query.engine.peers import PeerChannels
 from query.engine.proxy import Proxy
 from query.engine.splits import Splits
 from query.index.service import Indexes
-from runtime.api import Messenger, Runtime
+from runtime.api import Runtime
 from runtime.message import Message
 
 #: Everything nodes say to each other, for the codec.
@@ -32,7 +33,6 @@ class EngineNode:
     def __init__(
         self,
         runtime: Runtime,
-        messenger: Messenger,
         overlay: OverlayNode,
         tables: Tables,
         services: dict[str, Any] | None = None,
@@ -40,6 +40,7 @@ class EngineNode:
     ) -> None:
         """`services` are further ones for operators, as files and databases."""
         self.overlay = overlay
+        messenger = overlay.messenger
         self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
         splits = Splits(overlay.spread)
         provided = {
@@ -76,5 +77,5 @@ class EngineNode:
             Census(runtime, overlay.spread, self.executor.knows),
             splits,
             take_trees=self.executor.take_trees,
-            book=None if overlay.roster is None else overlay.roster.book,
+            roll=Roll(None if overlay.roster is None else overlay.roster.book),
         )
