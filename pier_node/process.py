@@ -124,6 +124,7 @@ class NodeProcess:
                 self._describe,
                 lambda: {"sources": sources.statistics(), "runtime": runtime.statistics()},
                 sources.services(self._folder("files")),
+                self._version,
             )
             parts.roster.namesakes.on_put_out = self._put_out
             with ExitStack() as cleanup:

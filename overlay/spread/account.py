@@ -42,7 +42,7 @@ class Account:
             min(NODES_MAX, self.uncovered + other.uncovered),
             (self.failed_nodes + other.failed_nodes)[:NAMED_MAX],
             (self.unreachable_nodes + other.unreachable_nodes)[:NAMED_MAX],
-            self.absent + other.absent,
+            min(NODES_MAX, self.absent + other.absent),
             (self.absent_nodes + other.absent_nodes)[:NAMED_MAX],
         )
 

@@ -48,7 +48,7 @@ class WireAccount(Part, frozen=True):
     uncovered: Nodes = 0
     failed_nodes: Named = ()
     unreachable_nodes: Named = ()
-    absent: Count = 0
+    absent: Nodes = 0
     absent_nodes: Named = ()
 
 

@@ -6,15 +6,31 @@ that epoch: how many nodes' data is in it, of how many that were asked, and whet
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from pier_node.protocol.messages import Account as WireAccount
+from query.causes import Cause, added, cause_of, loses_rows
 from query.dataflow.marks import Mark
 from query.engine.absentees import NOBODY, Absentees
 
 REVISED = "revised: data came late"
+
+
+def _notes(mark: Mark, missing: int, asked: int, absent: Absentees) -> Iterator[str]:
+    """What there is to say of an epoch: why it is not whole, what it replaces, what is not there at all."""
+    if mark.revision:
+        yield REVISED
+    if missing:
+        yield f"{missing} of {asked} nodes are missing from the epoch"
+    if absent.lacking:
+        yield absent.text()
+    for number, count in mark.causes.items():
+        if count and cause_of(number).loses_rows:
+            yield f"{cause_of(number).words}: {count}"
+    if mark.skipped:
+        yield f"epochs left out before this one: {mark.skipped}; the client was too slow for them"
 
 
 class Epochs:
@@ -46,7 +62,7 @@ class Epochs:
             return
         mark, self._mark = self._mark, None
         missing, absent = self._asked - mark.nodes, self._absent
-        notes = ((REVISED,) if mark.revision else ()) + ((absent.text(),) if absent.lacking else ())
+        causes = added(mark.causes, {Cause.ABSENT.number: absent.lacking})
         self._last = WireAccount(
             query=self._query,
             asked=self._asked,
@@ -54,10 +70,11 @@ class Epochs:
             failed=missing,
             rows=mark.rows,
             elapsed_s=round(elapsed_s, 6),
-            ended="partial" if missing or absent.lacking else "complete",
+            ended="partial" if missing or loses_rows(causes) else "complete",
             epoch=mark.epoch,
             revision=mark.revision,
-            notes=notes,
+            notes=tuple(_notes(mark, missing, self._asked, absent)),
+            causes={cause_of(number).name.lower(): count for number, count in causes.items() if count},
             absent=absent.count,
             absent_hosts=absent.names,
         )

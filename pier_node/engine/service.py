@@ -278,9 +278,11 @@ class QueryService:
             details: dict[str, object] = {"kind": outcome.kind, "reason": outcome.message[:TEXT_SHOWN_CHARS]}
             _log.info("query rejected", extra={"details": {"client": asked.request.client, **details}})
             return
-        self._figures.finished(outcome.ended, outcome.rows, outcome.elapsed_s)
+        self._figures.finished(outcome.ended, outcome.causes, outcome.rows, outcome.elapsed_s)
         told = ("query", "ended", "asked", "answered", "empty", "failed", "unreachable", "rows", "elapsed_s")
         details = {name: getattr(outcome, name) for name in told}
+        if outcome.causes:
+            details["causes"] = dict(outcome.causes)
         _log.info("query ended", extra={"details": {"client": asked.request.client, **details}})
 
     def statistics(self) -> QueryStatistics:
@@ -295,6 +297,8 @@ class QueryService:
             runs_refused=engine.executor.refused,
             remarks_suppressed=engine.executor.remarks_suppressed,
             durations=figures.durations,
+            causes=dict(figures.causes),
+            dropped=engine.dropped(),
         )
 
     def queries(self, done: Reply[tuple[QueryEntry, ...]]) -> None:

@@ -17,7 +17,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 import msgspec
 
@@ -26,19 +25,19 @@ from overlay.router import Router
 from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
-from query.batch import Batch
 from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.absentees import NOBODY, Roll
 from query.engine.account import Account, best_known, settled
-from query.engine.aim import arcs_of, spread_over
+from query.engine.aim import arcs_of, published_arcs, spread_over
 from query.engine.census import PERIOD_S, Census
 from query.engine.executor import TOPIC, TOPIC_END
 from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
 from query.engine.results import OwnRows, ResultReceiver
+from query.engine.sink import Sink as Sink
 from query.engine.spec import (
     ERROR_CHARS_MAX,
     ERRORS_MAX,
@@ -53,7 +52,7 @@ from query.engine.spec import (
 )
 from query.engine.splits import Splits
 from query.engine.stages import (
-    EPOCHS,
+    is_continuous,
     keeps_rows,
     needs_owners,
     shared,
@@ -62,6 +61,7 @@ from query.engine.stages import (
     takes_overflow,
     without_rows,
 )
+from query.engine.tiles import judged
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
@@ -91,20 +91,6 @@ WAVE_LEAST_S = 0.01
 WAVE_MOST_S = 0.5
 #: Waves that agree on batches put and never taken, with all nodes alive and idle, before these are given up as lost.
 WAVES_STUCK_MAX = 10
-
-
-class Sink(Protocol):
-    """Where a query's answer goes."""
-
-    def rows(self, batch: Batch) -> bool:
-        """Takes rows. False: the reader is behind; `ProxyQuery.ready` when it has caught up."""
-        ...
-
-    def progress(self, asked: int, answered: int) -> None: ...
-
-    def remark(self, remark: Remark) -> None: ...
-
-    def finish(self, account: Account) -> None: ...
 
 
 class TooManyQueries(Exception):
@@ -152,7 +138,7 @@ class ProxyQuery:
 
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
-        if any(namespace.startswith(EPOCHS) for stage in self._stages for namespace in stage.namespaces):
+        if is_continuous(self._stages):
             self._proxy.census.watch(self.spec.id, self._counted)
         if not needs_owners(self.spec.plan):
             self._stage(0)
@@ -369,6 +355,11 @@ class ProxyQuery:
         self.absent = self._call_roll(first)
         if self.absent.lacking:
             self.note(Cause.ABSENT, self.absent.lacking, self.absent.text())
+        if ended == "complete":
+            for cause, count, text in judged(
+                report.tiles, published_arcs(self.spec, self._stages), report.causes
+            ):
+                self.note(cause, count, text)
         return settled(
             self.spec.id,
             replace(first, received=max(0, first.received - self._again)),

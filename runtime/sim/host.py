@@ -77,8 +77,8 @@ class SimRuntime:
     """The runtime interface for one incarnation of one host; owner of its events."""
 
     __slots__ = (
-        "_wheel",
         "_held",
+        "_wheel",
         "address",
         "alive",
         "awake",
@@ -90,6 +90,7 @@ class SimRuntime:
         "host",
         "index",
         "listeners",
+        "stood_still_s",
         "streams",
         "waiting_datagrams",
         "world",
@@ -106,6 +107,8 @@ class SimRuntime:
         #: Lives and is not frozen; until when it is, and what waits for it (`runtime.sim.faults.pause`).
         self.awake = True
         self.frozen_until = 0.0
+        #: How long it has been frozen so far, what is left of the last time included.
+        self.stood_still_s = 0.0
         self._held: list[Event] = []
         self.clock = host.clock
         #: What the node's messenger calls for each kind of message, at message level.
@@ -127,6 +130,7 @@ class SimRuntime:
     def freeze(self, until: float) -> None:
         """Nothing runs before an instant of the world; then all that fell due runs at once."""
         if self.alive and until > self.frozen_until:
+            self.stood_still_s += until - max(self.frozen_until, self._wheel.now)
             self.awake, self.frozen_until = False, until
             self._wheel.call_at(until, self._thaw, until, WORLD)
 

@@ -13,8 +13,10 @@ from typing import ClassVar
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
+from overlay.dht.standing import Standing
 from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
+from overlay.ring import Arc
 from query.batch import Batch
 from query.batch.key_text import key_texts
 from query.causes import Cause
@@ -24,6 +26,10 @@ from query.dataflow.settings import Option
 from query.dataflow.source import Source
 from query.engine.exchange import Taking
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
+
+#: How long a continuous query waits at a node until it is sure of its part of a table.
+STAND_S = 1.0
+KEY_UNSURE = "rows of a key may be missing: its owner is not sure of its part of the table"
 
 
 @register
@@ -53,6 +59,7 @@ class ScanDht(Source):
         self._late = self._internal and self.context.services["run"].late
         if self._internal and not self._late:
             self.subscriptions.append(self.dht.hold(self.options["ns"]))
+        self._closed = False
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
 
@@ -71,7 +78,7 @@ class ScanDht(Source):
             self._scan(probe.tag, lambda: self._caught_up(probe.tag))
         else:
             self._reading[probe.tag] = None
-            self._scan(probe.tag, lambda: self._answered(probe.tag))
+            self._show(probe.tag)
 
     def idle(self) -> bool:
         return not self._reading and super().idle()
@@ -80,9 +87,37 @@ class ScanDht(Source):
         for subscription in self.subscriptions:
             subscription.cancel()
         self.subscriptions.clear()
+        self._closed = True
         super().close()
 
-    def _scan(self, tag: int, done: Callable[[], None]) -> None:
+    def _show(self, tag: int) -> None:
+        """A published table: what lies in the arc that this node answers for in this query, or does so now."""
+        standing = self.context.services["run"].standing
+        if standing is not None:
+            self._show_as(standing, tag)
+            return
+
+        def stood(standing: Standing) -> None:
+            if not self._closed:
+                self.context.guard(lambda: self._stood(standing, tag))
+
+        self.dht.stand(stood, STAND_S)
+
+    def _stood(self, standing: Standing, tag: int) -> None:
+        if not standing.whole:
+            self.drop(1, "this node is not sure of its part of the table", Cause.UNOWNED)
+        self._show_as(standing, tag)
+
+    def _show_as(self, standing: Standing, tag: int) -> None:
+        if standing.arc is None:
+            self._answered(tag)
+        else:
+            self._scan(tag, lambda: self._answered(tag), standing.arc)
+
+    def _astray(self, objects: int) -> None:
+        self.drop(objects, "on their way to the node that owns them", Cause.UNOWNED)
+
+    def _scan(self, tag: int, done: Callable[[], None], within: Arc | None = None) -> None:
         def each(objects: list[GotObject]) -> None:
             self.context.guard(lambda: self.take_objects(objects, tag))
 
@@ -92,7 +127,7 @@ class ScanDht(Source):
                 self.subscriptions.remove(scan)
             self.context.guard(done)
 
-        scan = self.dht.local_scan(self.prefix, each, ended)
+        scan = self.dht.local_scan(self.prefix, each, ended, within, self._astray)
         self.subscriptions.append(scan)
 
     def follow(self, tag: int) -> None:
@@ -177,5 +212,7 @@ class ScanDht(Source):
         for answer in answers:
             if answer.code is not Code.OK:
                 self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
+            elif not answer.sure:
+                self.drop(1, KEY_UNSURE, Cause.UNOWNED)
         self.take_objects([found for answer in answers for found in answer.objects], tag)
         self._answered(tag)
