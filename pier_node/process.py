@@ -123,7 +123,7 @@ class NodeProcess:
                 self.journal,
                 self._describe,
                 lambda: {"sources": sources.statistics(), "runtime": runtime.statistics()},
-                sources.services(self._folder("files")),
+                {**sources.services(self._folder("files")), "host": socket.gethostname()},
                 self._version,
             )
             parts.roster.namesakes.on_put_out = self._put_out

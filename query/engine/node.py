@@ -38,7 +38,8 @@ class EngineNode:
         services: dict[str, Any] | None = None,
         runs_max: int = RUNS_MAX,
     ) -> None:
-        """`services` are further ones for operators, as files and databases."""
+        """`services` are further ones for operators, as files and databases, and the name of the `host`: without it a
+        node is known by its address."""
         self.overlay = overlay
         messenger = overlay.messenger
         self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
@@ -49,6 +50,7 @@ class EngineNode:
             "dht": overlay.dht,
             "node": overlay.router.me.id,
             "address": overlay.router.me.address,
+            "host": overlay.router.me.address.rpartition(":")[0],
             "messenger": messenger,
             "peers": self._peers,
             "kept": self._kept,
