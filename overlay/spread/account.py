@@ -31,6 +31,7 @@ class Account:
 
     @property
     def complete(self) -> bool:
+        """Whether everybody on the ring has answered. Those that are not on it are another matter."""
         return self.failed == self.unreachable == self.uncovered == 0
 
     def plus(self, other: Account) -> Account:

@@ -18,8 +18,10 @@ from query.batch import from_pydict
 from query.causes import Cause
 from query.engine.absentees import NAMED_MAX, Reading, absentees, reading_of
 from query.engine.account import Account
+from query.engine.describing import LIFETIME_S
 from query.plan import Plan
 from tests.query.engine.cluster import Cluster
+from tests.sql.test_node import Node
 
 LOCAL = "%opgraph(all) {{ %operator(s) {{ type = scan implementation = Local table = {table} }} {rest} }}"
 RESULT = "%operator(r) { type = result sources[0] = s }"
@@ -102,9 +104,12 @@ def test_a_question_for_one_key_lacks_its_owner_and_nobody_else() -> None:
     scan = "%operator(s) {{ type = scan implementation = DHT ns = kept }} {r}"
     asked = '%opgraph(all) {{ ns = kept rid = "{key}" ' + scan + " }}"
     keys = [f"k{n}" for n in range(60)]
-    lacking = {
-        key for key in keys if cluster.account(plan(asked.format(key=key, r=RESULT))).ended == "partial"
-    }
+    lacking = set()
+    for key in keys:
+        account = cluster.account(plan(asked.format(key=key, r=RESULT)))
+        if account.absent:
+            assert (account.ended, account.causes[Cause.ABSENT]) == ("partial", 1)
+            lacking.add(key)
     assert lacking == {key for key in keys if _owner(cluster, key) == owner}
     assert 0 < len(lacking) < len(keys)
 
@@ -158,3 +163,18 @@ def test_a_member_with_more_tables_than_it_can_name_may_have_any() -> None:
 
 def test_it_is_said_with_a_cause() -> None:
     assert Cause.ABSENT.loses_rows
+
+
+def test_a_table_that_only_an_absent_member_brings_is_not_unknown() -> None:
+    cluster = Members(6)
+    for number, tables in enumerate(cluster.tables):
+        if number < 4:
+            del tables.tables["dns"]
+    for number in (4, 5):
+        cluster.kill(number)
+    cluster.world.run_for(LIFETIME_S)
+    for text in ("SELECT count(*) AS n FROM dns", "SELECT count(*) AS n FROM dns"):
+        asked = Node(cluster, 0).ask(text)
+        assert asked.failure is None and asked.account is not None
+        assert (asked.account.ended, asked.account.absent) == ("partial", 2)
+        assert "host-4" in " ".join(asked.account.notes)
