@@ -110,20 +110,10 @@ class Cluster:
     def grow(self, after_s: float = 0.0) -> None:
         """Adds a node, without rows of its own, that joins the ring after a while."""
         number = len(self.nodes)
-<<<<<<< HEAD
         self.hosts.append(self.world.add_host())
         self.tables.append(MemoryTables())
         self.nodes.append(self._node(number))
         overlay = self.nodes[number].overlay
-=======
-        host = self.world.add_host()
-        node_id = from_wire(hashlib.sha1(f"{self.seed}/{number}".encode()).digest())
-        overlay = OverlayNode(host.runtime, host.messenger, node_id, self.config)
-        tables = MemoryTables()
-        self.hosts.append(host)
-        self.tables.append(tables)
-        self.nodes.append(EngineNode(host.runtime, overlay, tables))
->>>>>>> roster
         if number == 0:
             overlay.start()
         else:
@@ -140,7 +130,7 @@ class Cluster:
     def _node(self, number: int) -> EngineNode:
         runtime, messenger = self.hosts[number].runtime, self.hosts[number].messenger
         node_id = from_wire(hashlib.sha1(f"{self.seed}/{number}".encode()).digest())
-        return EngineNode(runtime, OverlayNode(runtime, messenger, node_id), self.tables[number])
+        return EngineNode(runtime, OverlayNode(runtime, messenger, node_id, self.config), self.tables[number])
 
     def load(self, table: str, batches: list[Batch]) -> None:
         """Spreads batches over the nodes, round robin."""
