@@ -156,6 +156,8 @@ def require_understood(tree: exp.Expr) -> None:
                 value = node.args[part]
                 place = value[0] if isinstance(value, list) else value
                 raise unsupported(_called(node, part), place if isinstance(place, exp.Expr) else node)
+        if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
+            raise Refused("not understood: something is missing here", node)
 
 
 def _present(node: exp.Expr) -> Iterator[str]:
