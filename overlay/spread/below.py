@@ -105,8 +105,9 @@ class Below:
         self._add_silent(part, doubts)
         doubts.pop(self._router.me.id, None)
         shares = self._router.split(part)
-        for gap in _left_over(part, from_wire(self._router.me.id), [share for _, share in shares]):
-            self._count_absent(branch, gap, doubts)
+        if self.expected is not None:
+            for gap in _left_over(part, from_wire(self._router.me.id), [share for _, share in shares]):
+                self._count_absent(branch, gap, doubts)
         for node, share in shares:
             theirs = {each: doubt for each, doubt in doubts.items() if share.contains(from_wire(each))}
             for each in theirs:
