@@ -69,6 +69,11 @@ class Cause(enum.Enum):
     TOO_LATE = (22, True, Fault.NODE)
     #: A table that no node which was heard has.
     UNKNOWN_TABLE = (23, True, Fault.AUTHOR)
+    #: Epochs that were left out, because those before took too long.
+    SKIPPED = (24, True, Fault.LIMIT)
+    #: Rows or states that may be in an answer twice: two nodes have shown one part of a published table, or one that
+    #: was taken for gone may have passed its states on.
+    DOUBLED = (25, True, Fault.RING)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.
     UNOWNED = (30, True, Fault.RING)
@@ -78,9 +83,6 @@ class Cause(enum.Enum):
     INDEX_NOT_WHOLE = (32, True, Fault.RING)
     #: A load or publication that is under way: some of its rows may be missing.
     PUBLISHING = (33, True, Fault.RING)
-
-    #: Parts of a published table that two nodes have shown: rows may be in the answer twice.
-    DOUBLED = (34, True, Fault.RING)
 
     def __init__(self, number: int, loses_rows: bool, fault: Fault) -> None:
         self.number = number

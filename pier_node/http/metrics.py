@@ -40,6 +40,11 @@ GAUGES = frozenset(
         "overlay.dht.handover.open",
         "overlay.dht.owners_cached",
         "overlay.publisher.published",
+        "overlay.relay.paths",
+        "overlay.relay.seeking",
+        "overlay.relay.waiting",
+        "overlay.relay.pairs",
+        "overlay.relay.carrying_bytes",
         "overlay.spread.open",
         "overlay.spread.remembered",
         "overlay.trees.children",
@@ -59,7 +64,13 @@ GAUGES = frozenset(
 #: Sections whose figures describe what is there, such as how far a log was read: any may fall.
 GAUGE_SECTIONS = ("sources.",)
 #: What the keys of a mapping are, by the mapping's dotted name.
-LABELS = {"clients.client": "client", "sources": "table", "overlay.router": "event", "queries.ended": "how"}
+LABELS = {
+    "clients.client": "client",
+    "sources": "table",
+    "overlay.router": "event",
+    "queries.ended": "how",
+    "queries.causes": "cause",
+}
 DEFAULT_LABEL = "reason"
 #: Series of one node; beyond, the rest is left out and counted.
 SERIES_MAX = 10_000

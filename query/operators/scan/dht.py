@@ -8,8 +8,8 @@ A set-predicate probe is answered by gets, wherever the owners are: the inner si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
@@ -17,6 +17,7 @@ from overlay.dht.standing import Standing
 from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
 from overlay.ring import Arc
+from query import plan
 from query.batch import Batch
 from query.batch.key_text import key_texts
 from query.causes import Cause
@@ -25,6 +26,7 @@ from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
 from query.engine.exchange import Taking
+from query.operators.scan.origin import ORIGIN, Origin, check_origin
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
 #: How long a continuous query waits at a node until it is sure of its part of a table.
@@ -43,10 +45,16 @@ class ScanDht(Source):
             "ns", "text", "the namespace: a published table, or one that this query puts into", required=True
         ),
         Option("table", "text", "the table name of the rows; that under which they were put when absent"),
+        ORIGIN,
     )
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_origin(options)
 
     def open(self) -> None:
         super().open()
+        self._origin = Origin(self.context, self.options)
         self.dht = self.context.services["dht"]
         self._exchange = self.context.services["exchange"]
         self.prefix = Prefix(self.options["ns"])
@@ -155,11 +163,11 @@ class ScanDht(Source):
         self._reading.pop(tag, None)
         self.deliver_end(tag)
 
-    def take_objects(self, objects: list[GotObject], tag: int) -> None:
-        """Objects that a scan or gets found: many small ones of one schema are one batch."""
+    def take_objects(self, objects: list[GotObject], tag: int, here: bool = True) -> None:
+        """Objects that a scan of this node or gets found: many small ones of one schema are one batch."""
         for count, batch in decode_many((got.value for got in objects), self._schemas):
             if isinstance(batch, Batch):
-                self.give(batch, tag, count)
+                self.give(self._origin.added(batch, here), tag, count)
             else:
                 self._unread(batch)
 
@@ -170,7 +178,7 @@ class ScanDht(Source):
     def take(self, value: bytes, tag: int) -> None:
         batch = self.read(value)
         if batch is not None:
-            self.give(batch, tag)
+            self.give(self._origin.added(batch), tag)
 
     def read(self, value: bytes) -> Batch | None:
         """The rows of an object; None, and counted, when it has none."""
@@ -214,5 +222,5 @@ class ScanDht(Source):
                 self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
             elif not answer.sure:
                 self.drop(1, KEY_UNSURE, Cause.UNOWNED)
-        self.take_objects([found for answer in answers for found in answer.objects], tag)
+        self.take_objects([found for answer in answers for found in answer.objects], tag, here=False)
         self._answered(tag)
