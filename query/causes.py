@@ -71,8 +71,8 @@ class Cause(enum.Enum):
     UNKNOWN_TABLE = (23, True, Fault.AUTHOR)
     #: Epochs that were left out, because those before took too long.
     SKIPPED = (24, True, Fault.LIMIT)
-    #: Rows that may be in an answer twice: states of a node that was taken for gone and may have passed them on, parts of
-    #: a published table that two nodes have shown.
+    #: Rows or states that may be in an answer twice: two nodes have shown one part of a published table, or one that
+    #: was taken for gone may have passed its states on.
     DOUBLED = (25, True, Fault.RING)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.

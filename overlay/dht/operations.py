@@ -36,6 +36,8 @@ class PutObject:
     temporary: bool = False
     #: The load it is part of, as long as nobody is to see it (`overlay.dht.hidden`).
     load: str = ""
+    #: How long ago its content was first put: what is put again because its owner was lost is not new.
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class GotObject:
     name: Name
     value: bytes
     lifetime_s: float
+    #: How long ago it came to the node that owns it, or to the one that gave it to that.
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Got:
     objects: tuple[GotObject, ...] = ()
     #: False: the owner was not sure of its arc, or of having all that was published there.
     sure: bool = True
+    #: False: so may be objects that nodes make from others, as entries of an index.
+    settled: bool = True
 
 
 def id_of(namespace: str, key: str, target: Target) -> int:
@@ -90,6 +96,7 @@ def to_item(put: PutObject) -> Item:
         copies=0 if put.temporary else put.copies,
         temporary=put.temporary,
         load=put.load,
+        born_ms=max(0, int(put.age_s * 1000)),
     )
 
 

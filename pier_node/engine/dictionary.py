@@ -90,7 +90,7 @@ class Dictionary:
             if not self._left_s(until_s):
                 done(tables, Told.LATE)
                 return
-            if not coverage.complete:
+            if not coverage.complete or coverage.absent:
                 # What the others have may be missing from it: that is not worth remembering.
                 done(tables, Told.SOME)
                 return
@@ -122,4 +122,6 @@ def info_of(facts: TableFacts) -> TableInfo:
     )
     columns = dict(zip(facts.columns, types, strict=False))
     kinds = tuple(facts.kind.split("+"))
-    return TableInfo(columns, kinds, keys, rows, size_bytes, facts.nodes, facts.indexes)
+    return TableInfo(
+        columns, kinds, keys, rows, size_bytes, facts.nodes, facts.indexes, facts.columns_left_out
+    )

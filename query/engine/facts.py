@@ -40,6 +40,15 @@ class IndexFacts(msgspec.Struct, frozen=True, array_like=True):
     name: str
     column: str
     using: str
+    #: Tells it from others that have had its name.
+    mark: str = ""
+    #: Whether every row that there was when it was made is in it; only then it is used.
+    whole: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Where its entries lie."""
+        return f"pier.x.{self.name}.{self.mark}"
 
 
 class TableFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -59,6 +68,8 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
     bytes: Count = 0
     sized: Count = 0
     indexes: Annotated[tuple[IndexFacts, ...], msgspec.Meta(max_length=INDEXES_MAX)] = ()
+    #: Columns that there are beside those above, at least.
+    columns_left_out: Count = 0
 
     def plus(self, other: TableFacts) -> TableFacts:
         """What both know together: all columns; a column whose types differ has none that counts."""
@@ -77,6 +88,7 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
             total(self.bytes, other.bytes),
             total(self.sized, other.sized),
             tuple(dict.fromkeys((*self.indexes, *other.indexes)))[:INDEXES_MAX],
+            max(self.columns_left_out, other.columns_left_out, len(columns) - COLUMNS_MAX),
         )
 
     def beside(self, other: TableFacts) -> TableFacts:

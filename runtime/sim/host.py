@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runtime.sim.world import World
 
 T = TypeVar("T")
+A = TypeVar("A")
 #: Addresses are 10.x.y.z.
 HOSTS_MAX = 1 << 24
 #: The port of every node's messages and datagrams.
@@ -165,6 +166,17 @@ class SimRuntime:
         result, cost_s = self.world.compute.run(fn)
         at = self._wheel.now + cost_s * self.host.compute_factor
         self._wheel.call_at(at, done, result, self)
+
+    def compute_apart(
+        self,
+        fn: Callable[[A], T],
+        argument: A,
+        time_s: float,
+        memory_bytes: int,
+        done: Callable[[T | Exception], None],
+    ) -> None:
+        """As `compute`: what a computation takes of time and memory is the business of who simulates."""
+        self.compute(lambda: fn(argument), done)
 
     def open_datagrams(self, handler: DatagramHandler) -> Datagrams:
         return self.world.packets.open(self, handler)
