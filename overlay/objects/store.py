@@ -266,7 +266,9 @@ class ObjectStore:
         self._replaced += 1
 
     def _repeat(self, here: StoredObject, offered: StoredObject) -> None:
-        here.put_at, here.expires_at, here.copies = offered.put_at, offered.expires_at, offered.copies
+        # A copy that stayed behind somewhere knows nothing of later renewals: it must not cut a life short.
+        here.expires_at = max(here.expires_at, offered.expires_at) if offered.moved else offered.expires_at
+        here.put_at, here.copies = offered.put_at, offered.copies
         if here.load and not offered.load:
             self.show(here, offered.born_at)
         self._expiry.changed(here)
