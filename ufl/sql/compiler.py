@@ -77,12 +77,18 @@ def compile_sql(
         return _compiled(_filled(_parsed(text, counted), params or {}), query_id, tables, counted)
     except TooManySteps as error:
         raise TooLarge.of(located(text, error)) from None
+    except TooManyTokens as error:
+        raise located(text, error) from None
     except (ParseError, TokenError) as error:
         raise misread(text, error) from None
     except Refused as error:
         raise located(text, error) from None
     except RecursionError:
         raise Source(text).error("the query is nested too deep", 0) from None
+
+
+class TooManyTokens(Refused):
+    """It is long enough to be told at once: to take it apart takes a second or two."""
 
 
 class TooLarge(UflError):
@@ -157,7 +163,7 @@ def _parsed(text: str, steps: Steps) -> exp.Expr:
     dialect = Dialect.get_or_raise("pier")
     tokens = dialect.tokenize(text)
     if len(tokens) > TOKENS_MAX:
-        raise Refused(f"the text has more than {TOKENS_MAX} words and signs (TOKENS_MAX)", None)
+        raise TooManyTokens(f"the text has more than {TOKENS_MAX} words and signs (TOKENS_MAX)", None)
     steps.spend(len(tokens) // TOKENS_A_STEP)
     statements = [
         each
