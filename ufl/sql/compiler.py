@@ -77,8 +77,6 @@ def compile_sql(
         return _compiled(_filled(_parsed(text, counted), params or {}), query_id, tables, counted)
     except TooManySteps as error:
         raise TooLarge.of(located(text, error)) from None
-    except TooManyTokens as error:
-        raise located(text, error) from None
     except (ParseError, TokenError) as error:
         raise misread(text, error) from None
     except Refused as error:
@@ -116,6 +114,8 @@ def tables_named(text: str, steps: int = STEPS_MAX) -> Collection[str] | None:
         tree = _parsed(text if explained is None else text[explained.end() :], Steps(steps))
     except TooManySteps as error:
         raise TooLarge.of(located(text, error)) from None
+    except TooManyTokens as error:
+        raise located(text, error) from None
     except (ParseError, TokenError, Refused, RecursionError):
         return ()
     if isinstance(tree, exp.Show):
