@@ -73,6 +73,8 @@ class Item(Part, frozen=True):
     version: Count = 0
     copies: Copies = 0
     temporary: bool = False
+    #: How long ago this content was first put, by whoever published it.
+    born_ms: Count = 0
 
 
 class WireOwner(Part, frozen=True):
@@ -131,6 +133,8 @@ class Answer(Part, frozen=True):
     more: bool = False
     #: The node is sure of its arc and of having all there is in it; else something may be missing.
     sure: bool = True
+    #: Whether objects that nodes make from others, as entries of an index, are all there as well.
+    settled: bool = True
 
 
 class GetReply(Message, frozen=True, tag=53):

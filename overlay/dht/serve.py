@@ -217,8 +217,9 @@ class Server:
                 continue
             answer, size = self._read(want, budget)
             budget -= size
-            if not message.anyhow and not self._standings.is_sure_of(identifier):
-                answer = msgspec.structs.replace(answer, sure=False)
+            if not message.anyhow and not self._standings.is_settled(identifier):
+                sure = self._standings.is_sure_of(identifier)
+                answer = msgspec.structs.replace(answer, sure=sure, settled=False)
             answers.append(answer)
             if self._handover.recent and not message.anyhow:
                 holders = self._handover.previous_holders(identifier, empty=not answer.found)
@@ -298,9 +299,9 @@ def merge_answers(ours: Answer, theirs: Answer) -> Answer:
     sure = ours.sure
     ends = [answer.found[-1].suffix if answer.found else "" for answer in (ours, theirs) if answer.more]
     if not ends:
-        return Answer(Code.OK, tuple(found.values()), sure=sure)
+        return Answer(Code.OK, tuple(found.values()), sure=sure, settled=ours.settled)
     page = tuple(found[suffix] for suffix in sorted(found) if suffix <= min(ends))
-    return Answer(Code.OK, page, more=True, sure=sure)
+    return Answer(Code.OK, page, more=True, sure=sure, settled=ours.settled)
 
 
 def build_get(call: int, wants: tuple[Any, ...], anyhow: bool) -> Get:

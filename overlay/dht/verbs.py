@@ -38,6 +38,7 @@ from overlay.dht.sends import MultiSent, Sends, SendStatistics
 from overlay.dht.serve import Server, ServeStatistics, build_get
 from overlay.dht.standing import Standing, Standings
 from overlay.dht.watch import OnNewData, OnPassing, Subscription
+from overlay.dht.window import Window
 from overlay.objects.name import Name, Prefix
 from overlay.objects.store import ObjectStore, StoreLimits, StoreStatistics
 from overlay.objects.stored import Role
@@ -269,6 +270,10 @@ class Dht:
     def new_data(self, prefix: Prefix, handler: OnNewData) -> Subscription:
         """Tells of objects that arrive at this node and belong to it."""
         return self._keeper.new_data.add(prefix, handler)
+
+    def window(self, namespace: str, age_s: float) -> Window:
+        """The objects of a namespace that were born lately, in whatever arc this node answers for when it is asked."""
+        return Window(self._runtime, self._keeper, namespace, age_s)
 
     def hold(self, namespace: str) -> Subscription:
         """Settles which temporary objects of a namespace are this node's, until cancelled: see `holds`."""

@@ -74,10 +74,10 @@ class Node:
         self.number = number
         self.service = QueryService(cluster.hosts[number].runtime, cluster.nodes[number], Limits())
 
-    def ask(self, text: str, **params: Any) -> Sink:
+    def ask(self, text: str, wait_s: float = 10.0, **params: Any) -> Sink:
         sink = Sink()
         self.service.query(QueryRequest(text, "sql", params=params), sink)
-        self.cluster.world.run_for(10.0)
+        self.cluster.world.run_for(wait_s)
         return sink
 
     def publish(self, table: str, columns: dict[str, list[Any]], *keys: str) -> None:
