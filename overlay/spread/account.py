@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from overlay.spread.messages import NAMED_MAX, WireAccount
+from runtime.message import COUNT_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,11 @@ class Account:
 
     def plus(self, other: Account) -> Account:
         return Account(
-            self.received + other.received,
-            self.answered + other.answered,
-            self.failed + other.failed,
-            self.unreachable + other.unreachable,
-            self.uncovered + other.uncovered,
+            min(self.received + other.received, COUNT_MAX),
+            min(self.answered + other.answered, COUNT_MAX),
+            min(self.failed + other.failed, COUNT_MAX),
+            min(self.unreachable + other.unreachable, COUNT_MAX),
+            min(self.uncovered + other.uncovered, COUNT_MAX),
             (self.failed_nodes + other.failed_nodes)[:NAMED_MAX],
             (self.unreachable_nodes + other.unreachable_nodes)[:NAMED_MAX],
         )
