@@ -125,6 +125,17 @@ class Namespaces:
     async def mend(self, name: str) -> None:
         ip("-n", self._hub, "link", "set", self._link(name), "up")
 
+    def cut_one_way(self, name: str, other: str) -> None:
+        """Nothing gets from the one to the other; everybody else reaches both."""
+        ip("-n", self._namespace(name), "route", "add", "blackhole", f"{self.host(other)}/32")
+
+    def cut_pair(self, one: str, other: str) -> None:
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
+
+    def mend_one_way(self, name: str, other: str) -> None:
+        ip("-n", self._namespace(name), "route", "del", "blackhole", f"{self.host(other)}/32")
+
     async def log(self, name: str) -> str:
         return (self._root / f"{name}.log").read_text()
 
