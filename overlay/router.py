@@ -116,6 +116,16 @@ class Router(Protocol):
         """This node's place, those counted in that it found silent and has not given up: what it owns for certain."""
         ...
 
+    def certain(self) -> Arc | None:
+        """The arc that this node answers for, and nobody else, as its neighbours have agreed just now: that of `place`.
+        None where they have to be asked first."""
+        ...
+
+    def confirm(self, done: Callable[[Arc | None], None], wait_s: float) -> None:
+        """Asks the neighbours where need be, and calls done with `certain`: as soon as it is there, or after so
+        long."""
+        ...
+
     def split(self, arc: Arc) -> list[tuple[NodeRef, Arc]]:
         """Divides the node ids in `arc`, this node's own left out, among the neighbours known inside it.
 
@@ -142,10 +152,19 @@ class Router(Protocol):
         """Calls handler(old, new) whenever the owned arc changes; None means not a member."""
         ...
 
+    def on_place(self, handler: Callable[[Arc | None, Arc | None, bool], None]) -> None:
+        """Calls handler(old, new, peaceful) whenever the arc of `place` changes, before `on_arc`. Peaceful: what was
+        gained was handed over by who had it, or nobody had it before."""
+        ...
+
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:
         """Calls handler for each neighbour found silent, when it is taken out of use."""
         ...
 
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         """Calls handler for each of the nearest neighbours that is given up, long after it was found silent."""
+        ...
+
+    def on_namesake(self, handler: Callable[[Address], None]) -> None:
+        """Calls handler with the address of a node that says it has this node's own id."""
         ...

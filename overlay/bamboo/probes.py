@@ -140,6 +140,9 @@ class Probes:
         sent_at = probe.sent_as(token) if probe is not None and probe.ref.id == wire_id else None
         if peer is not None:
             peer.heard(now)
+            if sent_at is not None and (synced or sent_at < peer.agreed_at + core.config.lease_s):
+                # A pong keeps an agreement that had not ended when the ping left: the other heard us in time.
+                peer.agreed_at = max(peer.agreed_at, sent_at)
             if synced and (sent_at is not None or token < 0):
                 peer.synced_at = now
                 peer.met = True
@@ -153,9 +156,10 @@ class Probes:
         near = synced or probe.kind == MEET
         rtt_s = now - sent_at
         if peer is None:
-            peer = Peer(id=probe.id, ref=probe.ref, heard_at=now, met=near)
+            told = core.state is not State.MEMBER
+            peer = Peer(id=probe.id, ref=probe.ref, heard_at=now, met=near, told=told)
             if synced:
-                peer.synced_at = now
+                peer.synced_at, peer.agreed_at = now, sent_at
             peer.sample(rtt_s, max(view.jitter, JITTER_FLOOR))
             view.distance.sample(rtt_s)
             if not view.admit(peer, near):
@@ -313,6 +317,7 @@ class Probes:
                 # Whoever still has us in its table was not told.
                 core.messenger.send(sender, Leaving(core.me.id, ()))
             return
+        core.named(ping.id, sender)
         core.messenger.send(sender, Pong(core.me.id, ping.token))
         peer = core.view.peers.get(sender)
         if peer is not None and peer.ref.id == ping.id:

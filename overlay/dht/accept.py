@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from overlay.dht.holds import Holds
 from overlay.dht.messages import Cause, Code, Found, Item
 from overlay.dht.own_arc import OwnArc
-from overlay.dht.watch import NewData, OnNewData, Watchers
+from overlay.dht.watch import NewData, OnNewData, Subscription, Watchers
 from overlay.objects.name import Name, Prefix
 from overlay.objects.store import ObjectStore
 from overlay.objects.stored import Outcome, Role, StoredObject
-from overlay.ring import from_wire, to_wire
+from overlay.ring import Arc, from_wire, to_wire
 from runtime.api import Runtime, Timer
 from runtime.message import to_millis
 
 #: Rows of an ended query that are given up in one turn.
 LET_GO_CHUNK = 1_024
+
+#: Told of an object that is stored here, or replaced.
+OnStored: TypeAlias = Callable[[StoredObject], None]
 
 _CODES = {Outcome.FULL: Code.FULL, Outcome.TOO_LARGE: Code.TOO_LARGE}
 
@@ -22,7 +28,7 @@ _CODES = {Outcome.FULL: Code.FULL, Outcome.TOO_LARGE: Code.TOO_LARGE}
 class Keeper:
     """The store of this node with its clock, its subscribers and its expiry timer."""
 
-    __slots__ = ("_expiry", "_expiry_at", "_runtime", "holds", "new_data", "owns", "store")
+    __slots__ = ("_expiry", "_expiry_at", "_runtime", "_windows", "holds", "new_data", "owns", "store")
 
     def __init__(self, runtime: Runtime, own: OwnArc, holds: Holds, store: ObjectStore) -> None:
         self.store = store
@@ -32,12 +38,36 @@ class Keeper:
         self.owns = own.owns
         self._expiry: Timer | None = None
         self._expiry_at = 0.0
+        #: Who keeps an eye on the young objects of a namespace, own ones and copies.
+        self._windows: dict[str, list[OnStored]] = {}
+
+    def watch_stored(self, namespace: str, handler: OnStored) -> Subscription:
+        """Shows every object of a namespace that is stored here from now on, whoever owns it."""
+        self._windows.setdefault(namespace, []).append(handler)
+
+        def cancel() -> None:
+            self._windows[namespace].remove(handler)
+            if not self._windows[namespace]:
+                del self._windows[namespace]
+
+        return Subscription(cancel)
+
+    def _show(self, name: Name) -> None:
+        handlers = self._windows.get(name.namespace)
+        stored = self.store.get(name, self._runtime.now()) if handlers else None
+        if stored is not None:
+            for handler in list(handlers or ()):
+                handler(stored)
 
     def belongs(self, stored: StoredObject) -> bool:
         """Whether a local scan shows it: exactly one live node does, whatever copies there are."""
         if stored.role is Role.PINNED:
             return True
         return self.takes(stored.name.namespace, stored.temporary, stored.id)
+
+    def lies_within(self, arc: Arc, stored: StoredObject) -> bool:
+        """The same for a scan that has an arc of its own."""
+        return stored.role is Role.PINNED or arc.contains(stored.id)
 
     def takes(self, namespace: str, temporary: bool, identifier: int) -> bool:
         """Whether an object is this node's: by what it holds for a query, else by the ring."""
@@ -48,14 +78,16 @@ class Keeper:
         now = self._runtime.now()
         name = Name(item.namespace, item.key, item.suffix)
         if item.lifetime_ms == 0 and cause is Cause.SENT:
-            self._tell(name, item.value, cause)
+            self._tell(name, item.value, cause, first=True)
             return Code.OK
         identifier = from_wire(item.id)
         role = Role.PRIMARY
         # What a query puts at a node it chose stays there, whoever owns the id now or later.
         if anyhow and (item.temporary or not self.owns(identifier)):
             role = Role.PINNED if cause in (Cause.PUT, Cause.SENT) else Role.COPY
+        moved = cause in (Cause.MOVED, Cause.COPY)
         before = self.store.get(name, now)
+        same = before is not None and before.value == item.value
         visible = before is not None and before.role is not Role.COPY
         outcome = self.store.put(
             StoredObject(
@@ -64,27 +96,32 @@ class Keeper:
                 item.value,
                 put_at=now - item.age_ms / 1000,
                 expires_at=now + item.lifetime_ms / 1000,
+                born_at=now - item.born_ms / 1000,
                 version=item.version,
                 copies=item.copies,
                 role=role,
                 temporary=item.temporary,
+                moved=moved,
             ),
             now,
         )
+        if outcome.kept and self._windows:
+            self._show(name)
         fresh = outcome in (Outcome.STORED, Outcome.REPLACED) or (outcome is Outcome.SAME and not visible)
         if fresh and role is not Role.COPY:
-            self._tell(name, item.value, cause)
+            # Only what was put just now, and was not here before, is new to the whole ring.
+            self._tell(name, item.value, cause, first=not (moved or same or item.born_ms))
         self._arm()
         return _CODES.get(outcome, Code.OK)
 
     def promote(self, stored: StoredObject) -> None:
         """A copy whose id this node has come to own."""
         self.store.set_role(stored, Role.PRIMARY)
-        self._tell(stored.name, stored.value, Cause.MOVED)
+        self._tell(stored.name, stored.value, Cause.MOVED, first=False)
 
-    def _tell(self, name: Name, value: bytes, cause: Cause) -> None:
+    def _tell(self, name: Name, value: bytes, cause: Cause, first: bool) -> None:
         if self.new_data:
-            news = NewData(name, value, cause)
+            news = NewData(name, value, cause, first)
             for handler in self.new_data.matching(name):
                 handler(news)
 
@@ -132,6 +169,7 @@ def to_item(stored: StoredObject, now: float) -> Item:
         version=stored.version,
         copies=stored.copies,
         temporary=stored.temporary,
+        born_ms=to_millis(now - stored.born_at),
     )
 
 

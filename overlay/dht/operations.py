@@ -35,6 +35,8 @@ class PutObject:
     #: The publisher's mark on this value; renewals name it.
     version: int = 0
     temporary: bool = False
+    #: How long ago its content was first put: what is put again because its owner was lost is not new.
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class GotObject:
     name: Name
     value: bytes
     lifetime_s: float
+    #: How long ago it came to the node that owns it, or to the one that gave it to that.
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,10 @@ class Got:
 
     code: Code
     objects: tuple[GotObject, ...] = ()
+    #: False: the owner was not sure of its arc, or of having all that was published there.
+    sure: bool = True
+    #: False: so may be objects that nodes make from others, as entries of an index.
+    settled: bool = True
 
 
 def id_of(namespace: str, key: str, target: Target) -> int:
@@ -85,6 +93,7 @@ def to_item(put: PutObject) -> Item:
         version=put.version,
         copies=0 if put.temporary else put.copies,
         temporary=put.temporary,
+        born_ms=to_millis(put.age_s),
     )
 
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeAlias
 
 from overlay.dht.messages import Code
-from overlay.dht.operations import PutObject, RenewObject
+from overlay.dht.operations import PutObject, RenewObject, id_of
 from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
+from overlay.ring import Arc
 from runtime.api import Runtime, Timer
 
 #: Objects one node may keep alive; about 400 bytes each besides their values.
@@ -25,14 +28,22 @@ RENEWAL_SHARE = 0.4
 STEP_S = 1.0
 #: What failed or was refused is tried again after this share of its period.
 RETRY_SHARE = 0.1
+#: Heirs of dead nodes that are served together; more are told to ask again.
+LOOK_AFTER_MAX = 256
 #: Renewals under way at once; the rest of a step follows when they have ended.
 BURST_OBJECTS = 4096
+
+
+#: Looks after what it keeps in some arcs, and tells whether all of it has an answer.
+Helper: TypeAlias = Callable[[Sequence[Arc], Callable[[bool], None]], None]
 
 
 @dataclass(slots=True)
 class _Published:
     put: PutObject
     period_s: float
+    #: When this content was first put.
+    born_s: float
     #: The step in which it is next renewed; met in another step's list, it has moved on.
     due: int = -1
 
@@ -54,6 +65,8 @@ class Publisher:
     __slots__ = (
         "_dht",
         "_heap",
+        "_helpers",
+        "_looking_after",
         "_objects",
         "_over_limit",
         "_published_max",
@@ -66,6 +79,7 @@ class Publisher:
         "_steps",
         "_timer",
         "_timer_step",
+        "_to_look_after",
         "_unreached",
         "_version",
     )
@@ -80,6 +94,10 @@ class Publisher:
         self._objects: dict[Name, _Published] = {}
         self._steps: dict[int, list[Name]] = {}
         self._heap: list[int] = []
+        #: Arcs in which lost objects are to be put again, and who waits for that.
+        self._to_look_after: list[tuple[tuple[Arc, ...], Callable[[bool], None]]] = []
+        self._looking_after = False
+        self._helpers: list[Helper] = []
         self._timer: Timer | None = None
         self._timer_step = 0
         self._puts = self._renewals = self._republished = 0
@@ -104,10 +122,16 @@ class Publisher:
         kept = []
         for put in puts:
             period = period_s if period_s is not None else put.lifetime_s * RENEWAL_SHARE
-            published = _Published(replace(put, version=self._version), period)
+            published = _Published(replace(put, version=self._version), period, self._born_s(put))
             self._objects[put.name] = published
             kept.append(published)
         self._put(kept, done)
+
+    def _born_s(self, put: PutObject) -> float:
+        """What is published again as it was is no younger for it."""
+        before = self._objects.get(put.name)
+        again = before is not None and before.put.value == put.value
+        return before.born_s if before is not None and again else self._runtime.now() - put.age_s
 
     def withdraw(self, names: Sequence[Name], *, end_now: bool = True) -> None:
         """Renews no more; with `end_now` the owners are told to let go at once."""
@@ -115,9 +139,25 @@ class Publisher:
         for name in names:
             published = self._objects.pop(name, None)
             if published is not None:
-                ended.append(RenewObject(name, 0.0, published.put.target))
+                # Another node may have put the same name meanwhile: only what is this publisher's own ends.
+                ended.append(RenewObject(name, 0.0, published.put.target, published.put.version))
         if end_now and ended:
             self._dht.renew_many(ended)
+
+    def look_after(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
+        """Renews at once what is published in some arcs, and puts again what is lost there; `done` tells whether all
+        of it has an answer. Several that come while one is at work are done together."""
+        if len(self._to_look_after) >= LOOK_AFTER_MAX:
+            self._runtime.call_later(0.0, done, False)
+            return
+        self._to_look_after.append((tuple(arcs), done))
+        if not self._looking_after:
+            self._looking_after = True
+            self._runtime.call_later(0.0, self._begin_looking_after, None)
+
+    def also(self, helper: Helper) -> None:
+        """Whoever keeps objects of its own alive looks after them, too, when this publisher is asked to."""
+        self._helpers.append(helper)
 
     def names(self) -> list[Name]:
         return list(self._objects)
@@ -144,7 +184,11 @@ class Publisher:
             if done is not None:
                 done(codes)
 
-        self._dht.put_many([published.put for published in kept], ended)
+        self._dht.put_many([self._aged(each) for each in kept], ended)
+
+    def _aged(self, published: _Published) -> PutObject:
+        """What is put again is as old as it is."""
+        return replace(published.put, age_s=self._runtime.now() - published.born_s)
 
     def _next(self, published: _Published, code: Code) -> None:
         """When to renew: a little before the period is over, so that no object stays lost longer than that."""
@@ -165,6 +209,66 @@ class Publisher:
             heapq.heappush(self._heap, step)
         names.append(published.put.name)
         self._arm()
+
+    def _begin_looking_after(self, _: None) -> None:
+        asked, self._to_look_after = self._to_look_after, []
+        if not asked:
+            self._looking_after = False
+            return
+        arcs = [arc for wanted, _done in asked for arc in wanted]
+        names = iter(list(self._objects))
+        reached = True
+
+        def ended(codes: list[Code]) -> None:
+            nonlocal reached
+            reached = reached and not any(code in (Code.UNREACHED, Code.LIMIT) for code in codes)
+            self._runtime.call_later(0.0, step, None)
+
+        def told(ok: bool) -> None:
+            for _arcs, done in asked:
+                done(ok)
+            self._begin_looking_after(None)
+
+        def step(_: None) -> None:
+            chunk = list(islice(names, BURST_OBJECTS))
+            if not chunk:
+                self._have_helped(arcs, reached, list(self._helpers), told)
+                return
+            found = [self._objects[name] for name in chunk if name in self._objects]
+            found = [each for each in found if any(arc.contains(_id_of(each)) for arc in arcs)]
+            if found:
+                self._renew_lost(found, ended)
+            else:
+                ended([])
+
+        step(None)
+
+    def _have_helped(
+        self, arcs: Sequence[Arc], ok: bool, helpers: list[Helper], done: Callable[[bool], None]
+    ) -> None:
+        """One helper after the other; `done` in a turn of its own."""
+        if helpers:
+            helper = helpers.pop()
+            helper(arcs, lambda helped: self._have_helped(arcs, ok and helped, helpers, done))
+        else:
+            self._runtime.call_later(0.0, done, ok)
+
+    def _renew_lost(self, found: list[_Published], done: Callable[[list[Code]], None]) -> None:
+        """Renews out of turn; what its owner does not have is put again before it is done."""
+
+        def renewed(codes: list[Code]) -> None:
+            lost = [each for each, code in zip(found, codes, strict=True) if code is Code.UNKNOWN]
+            lost = [each for each in lost if self._objects.get(each.put.name) is each]
+            rest: list[Code] = [code for code in codes if code is not Code.UNKNOWN]
+            if not lost:
+                done(rest)
+                return
+            self._republished += len(lost)
+            self._puts += len(lost)
+            self._dht.put_many([self._aged(each) for each in lost], lambda puts: done([*rest, *puts]))
+
+        self._renewals += len(found)
+        self._dht.renew_many([_renewal(each) for each in found], renewed)
 
     def _arm(self) -> None:
         if not self._heap or (self._timer is not None and self._timer_step <= self._heap[0]):
@@ -192,8 +296,7 @@ class Publisher:
             self._arm()
             return
         self._renewals += len(due)
-        renewals = [RenewObject(p.put.name, p.put.lifetime_s, p.put.target, p.put.version) for p in due]
-        self._dht.renew_many(renewals, lambda codes: self._renewed(due, codes))
+        self._dht.renew_many([_renewal(each) for each in due], lambda codes: self._renewed(due, codes))
 
     def _renewed(self, due: list[_Published], codes: list[Code]) -> None:
         lost = []
@@ -208,3 +311,13 @@ class Publisher:
             self._republished += len(lost)
             self._put(lost, None)
         self._arm()
+
+
+def _renewal(published: _Published) -> RenewObject:
+    put = published.put
+    return RenewObject(put.name, put.lifetime_s, put.target, put.version)
+
+
+def _id_of(published: _Published) -> int:
+    put = published.put
+    return id_of(put.name.namespace, put.name.key, put.target)

@@ -109,6 +109,9 @@ class ObjectStore:
             self._drop(here)
             self._expired += 1
             here = None
+        if here is not None and here.value == offered.value:
+            # The same content again is no other row: it is as old as the older of the two says.
+            here.born_at = offered.born_at = min(here.born_at, offered.born_at)
         if here is not None and here.put_at > offered.put_at:
             self._superseded += 1
             return Outcome.SUPERSEDED
@@ -245,6 +248,7 @@ class ObjectStore:
         here.id, here.value, here.put_at = offered.id, offered.value, offered.put_at
         here.expires_at, here.version = offered.expires_at, offered.version
         here.copies, here.temporary = offered.copies, offered.temporary
+        here.born_at, here.moved = offered.born_at, offered.moved
         here.serial = self.serial
         self.bytes += growth
         self._expiry.changed(here)

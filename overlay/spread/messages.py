@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
-from runtime.message import Message, Part, WireCount, WireId, WireMillis, WireNumber
+from runtime.message import Message, Part, WireId, WireMillis, WireNumber
 
 #: A question and its plan; larger things belong into the DHT and are named here.
 PAYLOAD_BYTES_MAX = 4 << 20
@@ -16,12 +16,15 @@ PAYLOAD_BYTES_MAX = 4 << 20
 DEPTH_MAX = 255
 #: Nodes named in an account; beyond that they are only counted.
 NAMED_MAX = 64
+#: Nodes counted in an account: a peer that has more to tell of makes no sense, and sums stay below it.
+NODES_MAX = 1 << 32
 
 SpreadId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Body: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
 Topic: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 #: A node id, or nothing.
 MaybeId: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=20)]
+Nodes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NODES_MAX)]
 #: The place in the order of trees over the same nodes: see `overlay.spread.spread`.
 Version: TypeAlias = Annotated[tuple[WireNumber, ...], msgspec.Meta(min_length=1, max_length=DEPTH_MAX)]
 Named: TypeAlias = Annotated[tuple[WireId, ...], msgspec.Meta(max_length=NAMED_MAX)]
@@ -39,13 +42,15 @@ class WireMissing(Part, frozen=True):
 
 
 class WireAccount(Part, frozen=True):
-    received: WireCount = 0
-    answered: WireCount = 0
-    failed: WireCount = 0
-    unreachable: WireCount = 0
-    uncovered: WireCount = 0
+    received: Nodes = 0
+    answered: Nodes = 0
+    failed: Nodes = 0
+    unreachable: Nodes = 0
+    uncovered: Nodes = 0
     failed_nodes: Named = ()
     unreachable_nodes: Named = ()
+    absent: Nodes = 0
+    absent_nodes: Named = ()
 
 
 class SpreadDown(Message, frozen=True, tag=70):

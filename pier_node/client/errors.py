@@ -4,7 +4,7 @@ PierError
 ├── ConnectFailed       the node could not be reached, or does not let us in
 ├── ConnectionLost      it hung up, or went silent
 └── RequestFailed       one request failed; `kind`, `hint` and, for queries, `position` and `account`
-    ├── QueryRejected   the query's text is at fault: syntax, plan, unsupported
+    ├── QueryRejected   the query's text is at fault: syntax, plan, unknown_table, unsupported
     ├── LimitReached    a budget or a bound; the message names it
     ├── Refused         not allowed, or not there
     ├── Unavailable     the node cannot do this, or not now
@@ -63,6 +63,7 @@ class NodeFault(RequestFailed):
 _BY_KIND: dict[str, type[RequestFailed]] = {
     "syntax": QueryRejected,
     "plan": QueryRejected,
+    "unknown_table": QueryRejected,
     "unsupported": QueryRejected,
     "limit": LimitReached,
     "refused": Refused,

@@ -16,6 +16,7 @@ import msgspec
 from pier_node.engine.asking import Asked, wire_account
 from pier_node.service import Failure
 from query.batch import Batch
+from query.causes import Cause
 from query.engine.account import Account
 from query.engine.messages import Remark
 from query.engine.proxy import ProxyQuery, Sink
@@ -44,7 +45,8 @@ class Again:
         self._submit = submit
         self._began_s = clock.now()
         self._epoch = -1
-        self._skipped = 0
+        #: Epochs that could not begin: in all, and right before the one that runs.
+        self._skipped = self._left_out = 0
         self._query: ProxyQuery | None = None
         self._last = Account("")
         self._timer: Timer | None = None
@@ -54,7 +56,8 @@ class Again:
         """The next epoch that is due."""
         self._timer = None
         elapsed = int((self._clock.now() - self._began_s) / self._repetition.every_s + 1e-9)
-        self._skipped += max(0, elapsed - self._epoch - 1)
+        self._left_out = max(0, elapsed - self._epoch - 1)
+        self._skipped += self._left_out
         self._epoch = max(elapsed, self._epoch + 1)
         self._submit(_Epoch(self, self._epoch), self._began)
 
@@ -92,6 +95,8 @@ class Again:
             self._finish("cancelled" if self._ended else account.ended)
             return
         told = msgspec.structs.replace(wire_account(account), query=self._id, epoch=epoch)
+        if self._left_out:
+            told = msgspec.structs.replace(told, notes=(*told.notes, f"{SKIPPED}: {self._left_out}"))
         self._asked.epoch(epoch, batches, told)
         count = self._repetition.epochs
         if count is not None and epoch + 1 >= count:
@@ -103,7 +108,10 @@ class Again:
     def _finish(self, ended: str) -> None:
         account = wire_account(self._last)
         notes = account.notes + ((self._ended,) if self._ended else ())
-        dropped = {**account.dropped, **({SKIPPED: self._skipped} if self._skipped else {})}
+        dropped, causes = dict(account.dropped), dict(account.causes)
+        if self._skipped:
+            dropped[SKIPPED] = causes[Cause.SKIPPED.name.lower()] = self._skipped
+            ended = "partial" if ended == "complete" else ended
         self._asked.end(
             msgspec.structs.replace(
                 account,
@@ -111,6 +119,7 @@ class Again:
                 ended=ended,
                 notes=tuple(dict.fromkeys(notes)),
                 dropped=dropped,
+                causes=causes,
                 rows=self._asked.rows_given,
                 elapsed_s=round(self._asked.age_s, 6),
             )

@@ -10,13 +10,23 @@ import msgspec
 
 from overlay.ring import ID_BYTES, WireArc
 from overlay.spread.account import Account as Coverage
-from pier_node.access.rights import may_run
 from pier_node.engine.again import Again
 from pier_node.engine.asking import Asked
-from pier_node.engine.compilers import LANGUAGES, Language, Question, Text, compiled, described, explained
+from pier_node.engine.compilers import (
+    LANGUAGES,
+    Job,
+    Question,
+    Text,
+    Told,
+    described,
+    explained,
+    named,
+    planned,
+)
 from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.owners import with_owners
+from pier_node.engine.planning import Planning
 from pier_node.engine.publication import Publishing
 from pier_node.engine.result_log import ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
@@ -36,6 +46,7 @@ from pier_node.service import (
     Reply,
     Settlement,
 )
+from query.causes import Cause
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
@@ -49,10 +60,10 @@ from ufl.sql import Repetition
 T = TypeVar("T")
 _log = logging.getLogger("pier.query")
 
-#: Texts longer than this are parsed off the event loop: a megabyte takes a second or two.
-PARSE_HERE_CHARS = 20_000
 #: How long the ring has to say what tables there are; a query is planned without that then.
 PLAN_S = 5.0
+#: How long a text has, with waiting for its turn, to become something where no query's own time says it.
+PLANNED_S_MAX = 30.0
 #: The least that is left of a query's time when it has been planned; from when on the account notes how long that took.
 TIME_LEAST_S = 0.1
 PLAN_NOTED_S = 1.0
@@ -85,6 +96,7 @@ class QueryService:
         #: Those that are asked again in every epoch, by the id they have from one to the next.
         self._repeated: dict[str, Asked] = {}
         self._dictionary = Dictionary(runtime, engine.catalog)
+        self._planning = Planning(runtime)
         overlay = engine.overlay
         self.staging = Staging(runtime, overlay.publisher, overlay.router.me.id, staged_bytes_max)
         self.logs = ResultLogs(runtime, self.query)
@@ -107,23 +119,10 @@ class QueryService:
         self, request: QueryRequest, limits: Limits, then: Callable[[Question | Failure], None]
     ) -> None:
         """What is to be run, if the client may run it."""
-
-        def allowed(language: Language, text: Text) -> Question | Failure:
-            question = compiled(language, text)
-            if isinstance(question, Failure):
-                return question
-            return may_run(request.who, question.plan, text.query_id) or question
-
-        self._read(request, allowed, then, min(PLAN_S, limits.time_s))
+        self._read(request, planned, then, min(PLAN_S, limits.time_s), limits.time_s)
 
     def explain(self, request: QueryRequest, done: Reply[str]) -> None:
         """As text; where it is about keys, with the nodes that own them now."""
-
-        def made(language: Language, text: Text) -> tuple[str, Plan] | Failure:
-            shown, question = explained(language, text), compiled(language, text)
-            if isinstance(shown, Failure):
-                return shown
-            return question if isinstance(question, Failure) else (shown, question.plan)
 
         def then(result: tuple[str, Plan] | Failure) -> None:
             if isinstance(result, Failure):
@@ -131,7 +130,7 @@ class QueryService:
             else:
                 with_owners(self._engine.overlay.router, *result, done)
 
-        self._read(request, made, then)
+        self._read(request, explained, then)
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         self._read(request, described, done)
@@ -139,51 +138,46 @@ class QueryService:
     def _read(
         self,
         request: QueryRequest,
-        make: Callable[[Language, Text], T | Failure],
+        make: Callable[[Job], T | Failure],
         then: Callable[[T | Failure], None],
-        within_s: float = PLAN_S,
+        told_s: float = PLAN_S,
+        within_s: float = PLANNED_S_MAX,
     ) -> None:
-        """Makes something of a text; asks the ring for its tables first where the language wants that."""
-        language = LANGUAGES.get(request.language)
-        if language is None:
+        """Makes something of a text within a time; asks the ring for its tables first, which has a time of its own,
+        where the language wants that."""
+        if request.language not in LANGUAGES:
             then(Failure("unsupported", f"this node does not speak {request.language}"))
             return
         query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
-        until_s = self._runtime.now() + within_s
+        began_s = self._runtime.now()
+        until_s, told_until_s = began_s + within_s, began_s + told_s
 
-        def read(tables: Tables, told: bool, last: bool) -> None:
-            text = Text(request.text, query_id, time_s, tables, request.params, not told)
+        def job(tables: Tables, told: Told) -> Job:
+            text = Text(request.text, query_id, time_s, tables, request.params, told)
+            return Job(request.language, text, request.who, request.unknown_tables)
 
+        def read(tables: Tables, told: Told, last: bool) -> None:
             def made(result: T | Failure) -> None:
-                if isinstance(result, Failure) and tables and not last:
-                    self._dictionary.ask(None, until_s, lambda now, told: read(now, told, last=True))
+                if isinstance(result, Failure) and result.kind != "limit" and tables and not last:
+                    self._dictionary.ask(None, told_until_s, lambda now, told: read(now, told, last=True))
                 else:
                     then(result)
 
-            self._off_loop(len(request.text), lambda: make(language, text), made)
+            self._planning.plan(request.client, make, job(tables, told), until_s, made)
 
-        def named(names: Collection[str] | Failure | None) -> None:
-            assert not isinstance(names, Failure), names
+        def found(names: Collection[str] | Failure | None) -> None:
+            if isinstance(names, Failure):
+                then(names)
+                return
             recent = self._dictionary.recent(names)
             if recent is not None:
-                read(recent, told=True, last=False)
+                read(recent, Told.ALL, last=False)
             else:
-                self._dictionary.ask(names, until_s, lambda now, told: read(now, told, last=names is None))
+                self._dictionary.ask(
+                    names, told_until_s, lambda now, told: read(now, told, last=names is None)
+                )
 
-        self._off_loop(len(request.text), lambda: language.tables(request.text), named)
-
-    def _off_loop(
-        self, chars: int, make: Callable[[], T | Failure], then: Callable[[T | Failure], None]
-    ) -> None:
-        """Short texts are read here, long ones where they do not hold up the node."""
-        if chars <= PARSE_HERE_CHARS:
-            then(make())
-            return
-
-        def done(result: T | Failure | Exception) -> None:
-            then(Failure("internal", str(result)) if isinstance(result, Exception) else result)
-
-        self._runtime.compute(make, done)
+        self._planning.plan(request.client, named, job({}, Told.ALL), until_s, found)
 
     def _start(self, asked: Asked, question: Question | Failure, limits: Limits) -> None:
         """Runs what was planned, in what is left of its time."""
@@ -203,20 +197,24 @@ class QueryService:
         else:
             time_s = left_s(limits.time_s, asked.age_s)
         limits = msgspec.structs.replace(limits, time_s=time_s)
-        query = self._submit(asked, question.plan, limits, asked)
+        query = self._submit(asked, question, limits, asked)
         if isinstance(query, Failure):
             asked.fail(query)
         else:
             asked.attach(query)
 
-    def _submit(self, asked: Asked, plan: Plan, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
+    def _submit(self, asked: Asked, question: Question, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
         try:
-            part = part_of(asked.request.part, plan)
-            query = self._engine.proxy.submit(plan, limits, sink, part=part)
+            part = part_of(asked.request.part, question.plan)
+            query = self._engine.proxy.submit(question.plan, limits, sink, part=part)
         except ValueError as error:
             return Failure("refused", str(error))
         except TooManyQueries as error:
             return Failure("limit", str(error))
+        if not asked.request.unknown_tables:
+            for table in question.unknown:
+                # Not all nodes could be asked for their tables: one that was not heard may have it.
+                query.note(Cause.UNKNOWN_TABLE, 1, f"{table.message} among the nodes that were heard")
         self._figures.asked += 1
         _log.debug(
             "query started",
@@ -243,7 +241,7 @@ class QueryService:
                 if isinstance(question, Failure):
                     started(question)
                 else:
-                    started(self._submit(asked, question.plan, limits, sink))
+                    started(self._submit(asked, question, limits, sink))
 
             self._plan(asked.request, limits, planned)
 
@@ -261,9 +259,11 @@ class QueryService:
             details: dict[str, object] = {"kind": outcome.kind, "reason": outcome.message[:TEXT_SHOWN_CHARS]}
             _log.info("query rejected", extra={"details": {"client": asked.request.client, **details}})
             return
-        self._figures.finished(outcome.ended, outcome.rows, outcome.elapsed_s)
+        self._figures.finished(outcome.ended, outcome.causes, outcome.rows, outcome.elapsed_s)
         told = ("query", "ended", "asked", "answered", "empty", "failed", "unreachable", "rows", "elapsed_s")
         details = {name: getattr(outcome, name) for name in told}
+        if outcome.causes:
+            details["causes"] = dict(outcome.causes)
         _log.info("query ended", extra={"details": {"client": asked.request.client, **details}})
 
     def statistics(self) -> QueryStatistics:
@@ -278,6 +278,8 @@ class QueryService:
             runs_refused=engine.executor.refused,
             remarks_suppressed=engine.executor.remarks_suppressed,
             durations=figures.durations,
+            causes=dict(figures.causes),
+            dropped=engine.dropped(),
         )
 
     def queries(self, done: Reply[tuple[QueryEntry, ...]]) -> None:

@@ -48,6 +48,10 @@ GAUGES = frozenset(
         "overlay.spread.open",
         "overlay.spread.remembered",
         "overlay.trees.children",
+        "overlay.roster.members",
+        "overlay.roster.expected",
+        "overlay.roster.lost",
+        "overlay.roster.namesakes",
         "queries.running",
         "queries.runs",
         "runtime.timers",
@@ -64,7 +68,13 @@ GAUGES = frozenset(
 #: Sections whose figures describe what is there, such as how far a log was read: any may fall.
 GAUGE_SECTIONS = ("sources.",)
 #: What the keys of a mapping are, by the mapping's dotted name.
-LABELS = {"clients.client": "client", "sources": "table", "overlay.router": "event", "queries.ended": "how"}
+LABELS = {
+    "clients.client": "client",
+    "sources": "table",
+    "overlay.router": "event",
+    "queries.ended": "how",
+    "queries.causes": "cause",
+}
 DEFAULT_LABEL = "reason"
 #: Series of one node; beyond, the rest is left out and counted.
 SERIES_MAX = 10_000

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from runtime.sim.faults.pause import PAUSE_S_MAX
 from runtime.sim.links import CAPACITY_BPS
 from runtime.sim.topology.king import MEDIAN_RTT_S
 
@@ -168,6 +169,29 @@ class SkewForm(ChosenForm, frozen=True, tag="skew"):
     drift_max: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.001
 
 
+class PauseForm(ChosenForm, frozen=True, tag="pause"):
+    """The chosen hosts do nothing for `for_s`, and then everything that fell due meanwhile."""
+
+    for_s: Annotated[float, msgspec.Meta(gt=0, le=PAUSE_S_MAX)] = 5.0
+
+
+class StallForm(ChosenForm, frozen=True, tag="stall"):
+    """The loops of the chosen hosts are busy again and again: for up to `busy_s_max` each time, `every_s` apart on
+    average."""
+
+    until_s: Positive | None = None
+    busy_s_max: Annotated[float, msgspec.Meta(gt=0, le=PAUSE_S_MAX)] = 2.0
+    every_s: Positive = 5.0
+
+
+class JumpForm(ChosenForm, frozen=True, tag="jump"):
+    """The clocks of the chosen hosts leap ahead by up to `ahead_s_max`, and their wall clocks by up to `wall_s_max`
+    more, either way."""
+
+    ahead_s_max: NotNegative = 10.0
+    wall_s_max: NotNegative = 60.0
+
+
 class RandomForm(FaultForm, frozen=True, tag="random"):
     """Faults of every other kind, drawn one after the other, `every_s` apart on average."""
 
@@ -186,6 +210,9 @@ AnyFault: TypeAlias = (
     | PairsForm
     | SlowForm
     | SkewForm
+    | PauseForm
+    | StallForm
+    | JumpForm
     | RandomForm
 )
 

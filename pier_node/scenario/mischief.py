@@ -18,19 +18,24 @@ from pier_node.scenario.form import (
     ChurnForm,
     CrashForm,
     DuplicationForm,
+    JumpForm,
     LossForm,
     PairsForm,
     PartitionForm,
+    PauseForm,
     RandomForm,
     ReorderingForm,
     SkewForm,
     SlowForm,
+    StallForm,
 )
 from pier_node.scenario.parse import ScenarioError
 from pier_node.scenario.random_faults import draw
 from runtime.rng import Rng
-from runtime.sim import Churn, SimHost, World, skew, slow
+from runtime.sim import Churn, SimHost, World, jump, pause, skew, slow
 
+#: The shortest time for which a loop is busy that is told of.
+BUSY_S_LEAST = 0.1
 #: What the counts of faults drawn at random are called, before their kind.
 DRAWN_PREFIX = "drawn_"
 
@@ -86,6 +91,16 @@ class Mischief:
                 self._cut_pairs(form, rng)
             case SlowForm():
                 self._slow(form, rng)
+            case PauseForm():
+                for host in self._choose(form, rng):
+                    pause(host, form.for_s)
+            case StallForm():
+                for host in self._choose(form, rng):
+                    self._stall((form, rng, host))
+            case JumpForm():
+                for host in self._choose(form, rng):
+                    ahead_s = rng.uniform(0.0, form.ahead_s_max)
+                    jump(host, ahead_s, rng.uniform(-form.wall_s_max, form.wall_s_max))
             case RandomForm():
                 self._draw_later(form, rng)
             case SkewForm():
@@ -157,6 +172,16 @@ class Mischief:
                 slow(host)
 
         self._end(form.until_s, end)
+
+    def _stall(self, stalled: tuple[StallForm, Rng, SimHost]) -> None:
+        """A busy loop, and when the next one comes: one after the other, until the fault is over."""
+        form, rng, host = stalled
+        if self.world.now >= min(form.until_s or self.load_until_s, self.load_until_s) or not host.alive:
+            return
+        busy_s = rng.uniform(min(BUSY_S_LEAST, form.busy_s_max), form.busy_s_max)
+        pause(host, busy_s)
+        next_s = self.world.now + busy_s + rng.expovariate(1.0 / form.every_s)
+        self.world.call_at(next_s, self._stall, stalled)
 
     def _choose(self, form: ChosenForm, rng: Rng) -> list[SimHost]:
         alive = [host for host in self.world.hosts[form.spare :] if host.alive]

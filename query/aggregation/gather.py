@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from query.aggregation.messages import EpochResult
+from query.aggregation.messages import COUNT_MAX, EpochResult
+from query.aggregation.share import lacking
+from query.causes import WireCauses, added
 from runtime.api import Address
 
 #: Epochs that may still be revised.
@@ -21,6 +23,8 @@ class _Epoch:
     #: By part and root.
     nodes: dict[tuple[int, Address], int] = field(default_factory=dict)
     states: dict[tuple[int, Address], bytes] = field(default_factory=dict)
+    causes: dict[tuple[int, Address], WireCauses] = field(default_factory=dict)
+    steps: dict[tuple[int, Address], int] = field(default_factory=dict)
     revision: int = 0
     given: bool = False
 
@@ -34,6 +38,8 @@ class Whole:
     nodes: int
     #: Of each part, the states of its roots.
     states: tuple[tuple[bytes, ...], ...]
+    #: What it lacks, beside nodes that are not in it.
+    causes: WireCauses = field(default_factory=dict)
 
 
 class Gather:
@@ -69,6 +75,8 @@ class Gather:
             return None
         epoch.nodes[part, root] = result.nodes
         epoch.states[part, root] = result.state
+        epoch.causes[part, root] = result.causes
+        epoch.steps[part, root] = result.steps
         if not epoch.given and len({each for each, _ in epoch.nodes}) < self.parts:
             return None
         return self._give(result.epoch, epoch)
@@ -94,8 +102,15 @@ class Gather:
         epoch.revision += 1
         epoch.given = True
         parts = range(self.parts)
-        nodes = min(sum(n for (each, _), n in epoch.nodes.items() if each == part) for part in parts)
+        sums = (sum(n for (each, _), n in epoch.nodes.items() if each == part) for part in parts)
+        nodes = min(COUNT_MAX, *sums)
         states = tuple(
             tuple(state for (each, _), state in epoch.states.items() if each == part) for part in parts
         )
-        return Whole(number, revision, nodes, states)
+        causes: WireCauses = {}
+        for each in epoch.causes.values():
+            causes = added(causes, each)
+        for part in parts:
+            steps = sum(each for (of, _), each in epoch.steps.items() if of == part)
+            causes = added(causes, lacking(steps))
+        return Whole(number, revision, nodes, states, causes)

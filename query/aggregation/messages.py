@@ -6,15 +6,20 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from query.aggregation.share import STEPS_MAX
+from query.causes import WireCauses
 from runtime.message import Message, WireAddress
 
 #: One partial state; what is larger belongs to a rehash.
 STATE_BYTES_MAX = 1 << 20
 #: A tree is never that high: 64 children a node make a million nodes in four.
 HEIGHT_MAX = 64
+#: Nodes, epochs, milliseconds: what is larger is nonsense, and sums stay below it.
+COUNT_MAX = 1 << 40
 
 SessionId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+Steps: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=STEPS_MAX)]
 Height: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=HEIGHT_MAX)]
 State: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=STATE_BYTES_MAX)]
 Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
@@ -37,6 +42,10 @@ class Psr(Message, frozen=True, tag=140):
     free: Count = 0
     #: The sender's number for it: what is sent again because it seemed lost is counted once.
     sequence: Count = 0
+    #: What the epoch lacks of the nodes that it came by.
+    causes: WireCauses = {}
+    #: What of the ring the nodes in it answered for (`share`).
+    steps: Steps = 0
 
 
 class Redirect(Message, frozen=True, tag=142):
@@ -62,6 +71,9 @@ class EpochResult(Message, frozen=True, tag=143):
     nodes: Count
     state: State
     age_ms: Count = 0
+    #: What the epoch lacks, as far as the nodes that it came by know.
+    causes: WireCauses = {}
+    steps: Steps = 0
 
 
 AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Clock, Redirect, EpochResult)

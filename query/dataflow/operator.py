@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from query import plan
+from query.aggregation.share import Share
 from query.batch import Batch
 from query.causes import Cause
 from query.dataflow.context import Context, Counters
@@ -89,7 +90,7 @@ class Operator:
         try:
             return self.process(batch, tag, port)
         except (ExprError, EvalError) as error:
-            self.drop(batch.num_rows, str(error))
+            self.drop(batch.num_rows, str(error), error.cause)
             if isinstance(error, MissingColumn) and error.column:
                 self.counters.lack(batch.table, error.column, error.close)
             return Flow.MORE
@@ -148,10 +149,15 @@ class Operator:
         for edge in self.outputs:
             edge.operator.receive_end(tag, edge.port)
 
-    def drop(self, rows: int, reason: str, cause: Cause = Cause.UNFIT) -> None:
+    def drop(self, rows: int, reason: str, cause: Cause) -> None:
         """Counts rows that could not be processed and tells the author if asked to."""
         self.counters.drop(rows, reason, cause)
         self.context.complain(self.name, reason)
+
+    def share(self, tag: int) -> Share | None:
+        """What the answer to a probe can stand for, of a source whose rows lie with the owners of their keys; asked
+        once, when the answer has ended. None of other operators."""
+        return None
 
     def needs(self, port: int) -> frozenset[str]:
         """The columns that rows at an input must have, as far as the settings say."""
@@ -172,6 +178,12 @@ class Operator:
                 seen[operator.name] = operator
                 frontier.extend(operator.inputs)
         return iter(seen.values())
+
+    def brings(self) -> bool:
+        """Whether rows that begin here are this node's own part of the answer: of its sources, of what it holds of a
+        published table, fetched by it, or spelled out by the query. Rows that other nodes of the query put there are
+        theirs."""
+        return False
 
     # -- life
 

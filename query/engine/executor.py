@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from overlay.dht.standing import Standing
 from overlay.ring import Arc, NodeRef, from_wire
 from overlay.router import Router
 from overlay.spread.branch import Branch, Combine, Ended, Event
 from overlay.spread.spread import Spread
+from query.causes import Cause
 from query.dataflow.budget import Budget
 from query.dataflow.scheduler import Scheduler
 from query.engine import taps
@@ -24,7 +26,17 @@ from query.engine.messages import PeerBatch, Remark, ResultCredit
 from query.engine.prepared import Prepared, prepared
 from query.engine.results import Handover, ResultSender
 from query.engine.run import Run
-from query.engine.spec import ID_CHARS_MAX, BadCall, QuerySpec, Report, combine, encode
+from query.engine.spec import (
+    ID_CHARS_MAX,
+    BadCall,
+    OwnReport,
+    QuerySpec,
+    Report,
+    StageCall,
+    combine,
+    encode,
+    failure,
+)
 from query.plan import Opgraph
 from runtime.api import Address, Messenger, Runtime
 
@@ -37,6 +49,8 @@ RUNS_MAX = 256
 #: A run that is out of time is kept this much longer for its asker to hear why, who waits less; then it goes, since
 #: an asker that died or is cut off never ends it.
 EXPIRY_S = 10.0
+#: How long a query waits here, at most, until this node is sure of its part of published tables.
+STAND_S = 3.0
 #: Ids of ended queries that are remembered.
 ENDED_MAX = 4_096
 #: Messages about dropped rows or taps that one node sends for one query a second (PIER 3.3.7).
@@ -48,6 +62,11 @@ def _combining(payload: bytes) -> Combine:
     """How the reports of a call are combined. A spread remembers it long after the query: it has the call's bytes, not
     what was made of them."""
     return lambda one, other: prepared(payload).trees.combine(one, other)
+
+
+def _said(call: StageCall, report: Report, earlier: Report | None = None) -> bytes:
+    """A report as its call wants it: the asker alone says with it what it said before."""
+    return encode(OwnReport(report, earlier or Report()) if call.alone else report)
 
 
 @dataclass(slots=True)
@@ -93,7 +112,8 @@ class Executor:
         self._handover = handover
         self._on_ended = ended
         self._runs_max = runs_max
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        #: Ids of queries that have ended here; of those that ended before their time, what there is to say of it.
+        self._ended: OrderedDict[str, Report | None] = OrderedDict()
         self._allowances: dict[str, _Allowance] = {}
         spread.on_arrival(TOPIC, self._called)
         spread.on_arrival(TOPIC_END, self._ended_everywhere)
@@ -116,7 +136,7 @@ class Executor:
             ready = prepared(branch.payload)
         except BadCall as error:
             branch.combine = combine
-            branch.reply(encode(Report(failed=1, errors=(f"unreadable query: {error}",))))
+            branch.reply(encode(failure(f"unreadable query: {error}", Cause.UNREADABLE)))
             return
         call = ready.call
         branch.combine = _combining(branch.payload)
@@ -130,17 +150,15 @@ class Executor:
             branch.reply(encode(run.report()))
             return
         if not run.called(call.stage):
-            branch.reply(encode(Report(again=1)))
+            branch.reply(_said(call, Report(again=1)))
             return
         last = call.stage >= (len(run.stages) if call.spec.proxy == self.me else run.shared) - 1
 
         def done(report: Report) -> None:
             run.reported, earlier = report, run.reported
-            if call.alone:
-                report = report.since(earlier)
             if last or run.ended:
                 self._end(run)
-            branch.reply(encode(report))
+            branch.reply(_said(call, report, earlier))
 
         branch.on_event = partial(self._told, call.spec.id)
         run.when_done(call.stage, done)
@@ -164,21 +182,22 @@ class Executor:
             return run
         if spec.id in self._ended and sum(map(len, ready.targets.values())) > 1:
             # It has answered as the owner of another key.
-            branch.reply(encode(Report(again=1)))
+            branch.reply(_said(ready.call, Report(again=1)))
             return None
         refusal = self._refusal(ready)
-        if refusal:
+        if refusal is not None:
             self.refused += 1
-            branch.reply(encode(Report(failed=1, errors=(refusal,))))
+            branch.reply(_said(ready.call, refusal))
             return None
         return self._start(ready, branch)
 
-    def _refusal(self, ready: Prepared) -> str:
+    def _refusal(self, ready: Prepared) -> Report | None:
         if ready.call.spec.id in self._ended:
-            return "the query has ended on this node"
+            return self._ended[ready.call.spec.id] or failure("the query has ended on this node")
         if len(self.runs) >= self._runs_max:
-            return f"limit runs_max = {self._runs_max} reached: too many queries at once on this node"
-        return ready.problem
+            text = f"limit runs_max = {self._runs_max} reached: too many queries at once on this node"
+            return failure(text, Cause.LIMIT)
+        return failure(ready.problem) if ready.problem else None
 
     def _start(self, ready: Prepared, branch: Branch) -> Run:
         """A node that the first call did not reach is late: the account does not count it."""
@@ -200,10 +219,23 @@ class Executor:
         self.runs[spec.id] = run
         _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})
         run.expiry = self._runtime.call_later(run.left_s(spec.limits.time_s) + EXPIRY_S, self._stop, run)
-        run.start(lambda opgraph: self._is_meant_for_me(opgraph, ready), call.complete)
+        if ready.reads_published:
+            begin = partial(self._stand, run, ready)
+            self._services["dht"].stand(begin, min(STAND_S, run.left_s(spec.limits.time_s) / 4))
+        else:
+            self._begin(run, ready)
         return run
 
-    def _is_meant_for_me(self, opgraph: Opgraph, ready: Prepared) -> bool:
+    def _stand(self, run: Run, ready: Prepared, standing: Standing) -> None:
+        """What this node shows of published tables is settled before it begins."""
+        if not run.ended:
+            run.stand(standing)
+            self._begin(run, ready)
+
+    def _begin(self, run: Run, ready: Prepared) -> None:
+        run.start(lambda opgraph: self._is_meant_for_me(opgraph, ready, run), ready.call.complete)
+
+    def _is_meant_for_me(self, opgraph: Opgraph, ready: Prepared, run: Run) -> bool:
         """An opgraph with `at = asker` runs on the node that was asked, one with `rid` on the owner of that key in
         its namespace, any other on every node, or on those of the part of the ring that was asked."""
         spec = ready.call.spec
@@ -215,7 +247,8 @@ class Executor:
         if opgraph.settings.get("at") == "asker":
             return spec.proxy == self.me
         keys = ready.targets[opgraph.name]
-        return not keys or any(self._router.owns(key) for key in keys)
+        owns = self._router.owns if run.standing is None else run.standing.has
+        return not keys or any(owns(key) for key in keys)
 
     def _end(self, run: Run) -> None:
         if run.expiry is not None:
@@ -224,7 +257,7 @@ class Executor:
         _log.debug("query is over here", extra={"details": {"query": run.spec.id}})
         self.runs.pop(run.spec.id, None)
         self._allowances.pop(run.spec.id, None)
-        self._remember_ended(run.spec.id)
+        self._remember_ended(run.spec.id, None if run.error is None else run.last_words())
 
     def _stop(self, run: Run) -> None:
         """Ends a query that may be at work: who waits for one of its stages hears that it failed here, since the spread
@@ -232,8 +265,8 @@ class Executor:
         run.fail(ConnectionError("the query was ended before it was done here"))
         self._end(run)
 
-    def _remember_ended(self, query_id: str) -> None:
-        self._ended[query_id] = None
+    def _remember_ended(self, query_id: str, last_words: Report | None = None) -> None:
+        self._ended[query_id] = last_words
         if len(self._ended) > ENDED_MAX:
             self._ended.popitem(last=False)
 

@@ -16,6 +16,8 @@ from typing import Annotated
 
 import msgspec
 
+from query.counts import Count, total
+
 #: Tables one answer may name.
 TABLES_MAX = 4_096
 #: Columns of one table in an answer.
@@ -31,8 +33,6 @@ DICTIONARY = "pier.tables"
 #: Namespaces that are the system's own or a query's begin so and are not listed.
 HIDDEN = ("pier.",)
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
-
 
 class IndexFacts(msgspec.Struct, frozen=True, array_like=True):
     """An index of a published table: its name, the column, and how it finds values (`query.index.keys`)."""
@@ -40,6 +40,15 @@ class IndexFacts(msgspec.Struct, frozen=True, array_like=True):
     name: str
     column: str
     using: str
+    #: Tells it from others that have had its name.
+    mark: str = ""
+    #: Whether every row that there was when it was made is in it; only then it is used.
+    whole: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Where its entries lie."""
+        return f"pier.x.{self.name}.{self.mark}"
 
 
 class TableFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -59,6 +68,8 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
     bytes: Count = 0
     sized: Count = 0
     indexes: Annotated[tuple[IndexFacts, ...], msgspec.Meta(max_length=INDEXES_MAX)] = ()
+    #: Columns that there are beside those above, at least.
+    columns_left_out: Count = 0
 
     def plus(self, other: TableFacts) -> TableFacts:
         """What both know together: all columns; a column whose types differ has none that counts."""
@@ -71,12 +82,13 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
             "+".join(kinds),
             tuple(columns)[:COLUMNS_MAX],
             tuple(columns.values())[:COLUMNS_MAX],
-            self.nodes + other.nodes,
+            total(self.nodes, other.nodes),
             tuple(dict.fromkeys((*self.key_columns, *other.key_columns)))[:KEY_WAYS_MAX],
-            self.rows + other.rows,
-            self.bytes + other.bytes,
-            self.sized + other.sized,
+            total(self.rows, other.rows),
+            total(self.bytes, other.bytes),
+            total(self.sized, other.sized),
             tuple(dict.fromkeys((*self.indexes, *other.indexes)))[:INDEXES_MAX],
+            max(self.columns_left_out, other.columns_left_out, len(columns) - COLUMNS_MAX),
         )
 
     def beside(self, other: TableFacts) -> TableFacts:

@@ -21,8 +21,20 @@ from overlay.dht.operations import GetObject, PutObject, RenewObject
 from overlay.objects.name import Name
 from overlay.relay.messages import DirectTry
 from overlay.ring import BITS
+from overlay.roster.config import RosterConfig
+from overlay.roster.member import MARK_BYTES, Member
+from overlay.roster.messages import (
+    BUCKET_BYTES,
+    BUCKETS,
+    ROSTER_MESSAGES,
+    Namesake,
+    RosterAsk,
+    RosterMarks,
+    RosterParts,
+    RosterTell,
+)
 from overlay.spread.messages import SpreadEnd, SpreadInto, SpreadUp, SpreadWait, TreeRegister
-from overlay.stack import OVERLAY_MESSAGES, OverlayNode
+from overlay.stack import OVERLAY_MESSAGES, OverlayConfig, OverlayNode
 from runtime.message import Codec, CodecError, Message, NotUnderstood
 from runtime.sim import SimHost, World, star
 from runtime.sim.messages import Flight
@@ -86,7 +98,7 @@ def mutants(message: Message) -> list[bytes]:
 #: What nodes say to each other all the time; the others are in the second test.
 RARE = (
     SpreadUp, SpreadInto, SpreadWait, SpreadEnd, SendTo, MultiSendOne, TreeRegister, Find, Join, Send, Down, Leaving,
-    NotUnderstood, DirectTry, Hop,
+    NotUnderstood, DirectTry, Hop, *ROSTER_MESSAGES,
 )  # fmt: skip
 COMMON = {kind for kind in OVERLAY_MESSAGES if kind not in RARE}
 
@@ -117,7 +129,8 @@ class HostileRing:
         ids = self.world.rng("ids")
         for _ in range(NODES):
             host = self.world.add_host()
-            node = OverlayNode(host.runtime, host.messenger, ids.getrandbits(BITS))
+            config = OverlayConfig(roster=RosterConfig())
+            node = OverlayNode(host.runtime, host.messenger, ids.getrandbits(BITS), config)
             node.spread.on_arrival("census", lambda branch: branch.reply(b"1"))
             node.trees.on_broadcast("news", lambda origin, payload: None)
             if self.nodes:
@@ -146,6 +159,11 @@ class HostileRing:
             handler = flight.receiver.handlers.get(type(message))
             if handler is not None:
                 handler(flight.sender.address, message)
+
+    def about(self, host: SimHost) -> Member:
+        """What a liar says of a node to itself."""
+        me = self.nodes[self.hosts.index(host)].router.me
+        return Member(me.id, me.address, 1, 2)
 
     def ask_everything(self, number: int) -> list[str]:
         """Begins one of everything that nodes ask of each other; returns the names of what ended."""
@@ -207,6 +225,7 @@ def test_kinds_that_are_rarely_sent() -> None:
     ring = HostileRing(9)
     sender, target = ring.nodes[1].router.me, ring.hosts[2]
     item = Item(sender.id, "t", "k", "s", b"v", 1_000)
+    member = Member(sender.id, sender.address, 1, 2, tables=("t",))
     for node in ring.nodes:
         node.spread.on_arrival("stays", lambda branch: None)
     held = [ring.nodes[1].spread.start("stays", b"", lambda reply, account: None) for _ in range(3)]
@@ -227,6 +246,11 @@ def test_kinds_that_are_rarely_sent() -> None:
         Leaving(sender.id, (sender, ring.nodes[3].router.me)),
         NotUnderstood(5, False),
         DirectTry(),
+        RosterAsk(bytes(MARK_BYTES)),
+        RosterParts(bytes(BUCKETS * BUCKET_BYTES)),
+        RosterMarks(bytes(3), bytes(4 * MARK_BYTES)),
+        RosterTell((member, ring.about(target)), bytes(MARK_BYTES)),
+        Namesake(1),
     )
     assert {type(sample) for sample in samples} | {Hop} == set(RARE)
     for sample in samples:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from overlay.ring import routing_id
+from overlay.spread.account import Account as Coverage
 from pier_node.engine.compilers import UNTOLD
 from pier_node.engine.publication import Publishing
 from pier_node.engine.service import QueryService
@@ -16,6 +17,7 @@ from pier_node.protocol.messages import Limits as Wanted
 from pier_node.service import Failure, Publication, PublicationResult, QueryRequest
 from query.batch import from_pydict
 from query.dataflow.budget import Limits
+from query.engine.catalog import Catalog
 from query.engine.facts import TableFacts
 from query.engine.proxy import GRACE_S
 from tests.query.engine.cluster import Cluster
@@ -72,10 +74,10 @@ class Node:
         self.number = number
         self.service = QueryService(cluster.hosts[number].runtime, cluster.nodes[number], Limits())
 
-    def ask(self, text: str, **params: Any) -> Sink:
+    def ask(self, text: str, wait_s: float = 10.0, **params: Any) -> Sink:
         sink = Sink()
         self.service.query(QueryRequest(text, "sql", params=params), sink)
-        self.cluster.world.run_for(10.0)
+        self.cluster.world.run_for(wait_s)
         return sink
 
     def publish(self, table: str, columns: dict[str, list[Any]], *keys: str) -> None:
@@ -201,12 +203,40 @@ def test_a_table_that_just_came_is_known(node: Node) -> None:
     assert node.ask("SELECT t2.k FROM t2 JOIN t ON TRUE").rows == [{"k": 5}]
 
 
-def test_a_table_that_nobody_has_is_empty_and_the_account_says_why(node: Node) -> None:
+def test_a_table_that_nobody_has_is_an_error(node: Node) -> None:
     node.publish("hosts", {"k": [1]}, "k")
-    sink = node.ask("SELECT count(*) AS n FROM host")
+    failure = node.ask("SELECT count(*) AS n FROM host").failure
+    assert failure is not None
+    assert (failure.kind, failure.message, failure.hint) == (
+        "unknown_table",
+        "unknown table 'host'",
+        "did you mean 'hosts'?",
+    )
+
+
+def test_a_table_that_nobody_has_is_empty_where_that_is_asked_for(node: Node) -> None:
+    node.publish("hosts", {"k": [1]}, "k")
+    sink = Sink()
+    node.service.query(QueryRequest("SELECT count(*) AS n FROM host", "sql", unknown_tables=True), sink)
+    node.cluster.world.run_for(10.0)
     assert sink.rows == [{"n": 0}]
     assert sink.account is not None
+    assert (sink.account.ended, sink.account.causes) == ("complete", {})
     assert sink.account.notes == ("no node knows a table 'host'; did you mean 'hosts'?",)
+
+
+def test_a_table_that_a_silent_node_may_have_is_asked_for_and_the_answer_says_so(
+    cluster: Cluster, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(catalog: Catalog, done: Any, within_s: float | None = None) -> None:
+        done([], Coverage(received=6, answered=5, failed=1))
+
+    monkeypatch.setattr(Catalog, "ask", ask)
+    sink = node.ask("SELECT count(*) AS n FROM gone")
+    assert sink.account is not None
+    assert sink.account.ended == "partial"
+    assert sink.account.causes["unknown_table"] == 1
+    assert "unknown table 'gone' among the nodes that were heard" in sink.account.notes
 
 
 def test_show_tables_and_describe(node: Node) -> None:

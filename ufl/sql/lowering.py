@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from query.batch.key_text import KEY_SEPARATOR
 from query.engine.aim import KEYS_MAX
@@ -47,15 +48,28 @@ from ufl.sql.relations import (
     is_chain,
     replaced,
 )
+from ufl.sql.steps import Steps
 
 _ONE = Constant("1", "long")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Of a table that is asked again and again: the rows that arrived within a time, or since the answer before."""
+
+    age_s: float
+    once: bool
+
+    def of_scan(self) -> dict[str, Setting]:
+        return {"window": f"{self.age_s:g}", **({"once": "true"} if self.once else {})}
 
 
 class Lowering:
     """Lowers one query."""
 
-    def __init__(self, query_id: str) -> None:
+    def __init__(self, query_id: str, steps: Steps | None = None) -> None:
         self.builder = Builder(query_id)
+        self._steps = steps or Steps()
         #: While the step of a recursion is lowered: the fragment in which rows found before come in.
         self.found: list[tuple[Found, Fragment]] = []
         #: Whether parts about one key run at its owner alone.
@@ -66,6 +80,17 @@ class Lowering:
         self.leading: Leading | None = None
         #: Whether all rows of what is lowered are wanted before any: there is an aggregate or a sort above.
         self.whole = False
+        #: In a continuous query: which rows of its table an answer is about.
+        self.window: Window | None = None
+
+    def keep_window(self, fragment: Fragment, window: Window) -> None:
+        """Keeps the rows of a source as they arrive, as long as they are in the window."""
+        settings: dict[str, Setting] = {"fill": "stream"}
+        if window.once:
+            settings["clear"] = "true"
+        else:
+            settings["age"] = f"{window.age_s:g}"
+        self.builder.add(fragment, "window", "cache", "MemCache", **settings)
 
     def root(self, relation: Relation) -> None:
         self.aims_few = is_chain(relation)
@@ -75,6 +100,7 @@ class Lowering:
 
     def lower(self, relation: Relation, needed: Sequence[str]) -> Fragment:
         """A fragment with at least the needed columns of the relation."""
+        self._steps.spend(1 + len(needed))
         if isinstance(relation, Scan):
             return self._scan(relation)
         if isinstance(relation, Repeated):
@@ -122,18 +148,23 @@ class Lowering:
     def _scan(self, scan: Scan, columns: Sequence[str] | None = None, keys: tuple[str, ...] = ()) -> Fragment:
         """A table where it lies; with `columns` no other column need be read, with `keys` only their owners read."""
         builder = self.builder
-        wanted: dict[str, Setting] = (
-            {} if columns is None else {"columns": Array(tuple(dict.fromkeys(columns)))}
-        )
+        origin: dict[str, Setting] = {"origin": Array(tuple(scan.origin))} if scan.origin else {}
+        wanted: dict[str, Setting] = dict(origin)
+        if columns is not None:
+            # Where a row is read is not read itself; a table that has such a column of its own knows it by name.
+            wanted["columns"] = Array(tuple(dict.fromkeys(columns)))
         places = [place for place in ("source", "published") if place in scan.places] or ["source"]
         fragments = []
         for place in places:
             if place == "source":
-                fragments.append(
-                    builder.source(EVERYWHERE, "local", "scan", "Local", table=scan.table, **wanted)
-                )
+                local = builder.source(EVERYWHERE, "local", "scan", "Local", table=scan.table, **wanted)
+                if self.window is not None and len(places) > 1:
+                    self.keep_window(local, self.window)
+                fragments.append(local)
             else:
-                fragments.append(builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table))
+                aged = {} if self.window is None else self.window.of_scan()
+                stored = builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table, **origin, **aged)
+                fragments.append(stored)
         fragment = (
             fragments[0] if len(fragments) == 1 else builder.merge(fragments, "table", "union", "Basic")
         )
@@ -207,7 +238,7 @@ class Lowering:
         assert isinstance(table.source, Scan)
         keys = self._aim(table, table.source, condition)
         fragment = self._scan(table.source, list(fields_of(condition, *outputs.values())), keys)
-        if fragment.place == EVERYWHERE and self.aims:
+        if fragment.place == EVERYWHERE and self.aims and not table.source.origin:
             fragment = self._through_index(relation, table.source, condition) or fragment
         fragment = eddies.where(self.builder, fragment, condition, relation.eddy)
         return self.builder.project(fragment, outputs or {"": Constant("true", "bool")})
@@ -266,7 +297,8 @@ class Lowering:
         columns = Array(tuple(relation.names))
         if not keys:
             fragment = builder.gather(fragment)
-            return builder.add(fragment, "single", "groupby", "Single", columns=columns)
+            types = groups.types_of(relation.columns)
+            return builder.add(fragment, "single", "groupby", "Single", columns=columns, **types)
         fragment = self.together(fragment, keys)
         return builder.add(fragment, "single", "groupby", "Single", keys=Array(keys))
 

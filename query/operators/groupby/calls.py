@@ -6,7 +6,7 @@ results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from query.dataflow.operator import Operator
 from query.dataflow.settings import Option, SettingError
 from query.expr import MissingColumn
 from query.expr.errors import TypeClash
+from query.operators.groupby.types import TYPES, check_types, kinds_of, typed
 from query.plan import Expression, Function
 from query.plan_hints import did_you_mean, quoted
 
@@ -43,6 +44,7 @@ OPTIONS = (
         "complete",
         choices=tuple(mode.value for mode in Mode),
     ),
+    TYPES,
     Option("table", "text", "the table name of the result; that of the input when absent"),
 )
 
@@ -66,6 +68,7 @@ class GroupSettings:
 
     @classmethod
     def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_types(options)
         for name, call in options["aggregates"].items():
             aggregate_of(name, call)
         both = sorted(set(options["keys"]) & set(options["aggregates"]))
@@ -94,6 +97,7 @@ class Groups:
         expressions = [*options["keys"].values(), *(a for arguments in self._arguments for a in arguments)]
         self._evaluator = Evaluator(operator, expressions)
         self._table = options["table"] or ""
+        self._kinds = kinds_of(options)
         self._held_bytes = 0
 
     def add(self, batch: Batch) -> None:
@@ -107,8 +111,8 @@ class Groups:
             self._grouping.add(keys, arguments, rows.num_rows)
         else:
             self._grouping.add_states(
-                [self._column(batch, name) for name in self._keys],
-                [self._column(batch, name) for name in self._grouping.state_names],
+                _columns(batch, self._keys),
+                _columns(batch, self._grouping.state_names),
             )
         self._table = self._table or batch.table
         self._charge()
@@ -117,18 +121,21 @@ class Groups:
         """The groups as they stand, as states or results, in batches."""
         table = self._grouping.states() if self.mode.gives_states else self._grouping.results()
         for data in table.combine_chunks().to_batches(max_chunksize=OUT_ROWS):
-            yield Batch(self._table, data)
+            yield Batch(self._table, typed(data, self._kinds))
 
     def clear(self) -> None:
         self._grouping.clear()
         self._charge()
 
-    def _column(self, batch: Batch, name: str) -> pa.Array:
-        if name not in batch.schema.names:
-            raise MissingColumn(f"no column {name!r} in the partial states of {batch.table}")
-        return batch.column(name)
-
     def _charge(self) -> None:
         size = self._grouping.nbytes
         self._operator.context.budget.hold(size - self._held_bytes, self._operator.name)
         self._held_bytes = size
+
+
+def _columns(batch: Batch, names: Sequence[str]) -> list[pa.Array]:
+    known = set(batch.schema.names)
+    for name in names:
+        if name not in known:
+            raise MissingColumn(f"no column {name!r} in the partial states of {batch.table}")
+    return [batch.column(name) for name in names]

@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from query import plan
 from query.aggregate import Grouping
-from query.aggregation.session import Edges, SessionSpec
+from query.aggregation.session import Edges, Give, SessionSpec
+from query.aggregation.share import NOTHING, Share
 from query.aggregation.strategy import UnknownStrategy, parse
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
@@ -56,7 +58,6 @@ FIRST = Option(
     least=0.0,
     most=EVERY_MOST_S,
 )
-Give: TypeAlias = Callable[[bytes | None], None]
 
 
 @dataclass(slots=True)
@@ -98,8 +99,8 @@ class PutEpochs(Operator):
         self._keys = list(self.options["keys"])
         #: By tag.
         self._reading: dict[int, Reading] = {}
-        #: By epoch: this node's states, and the same in parts as they travel.
-        self._kept: dict[int, tuple[pa.Table, list[bytes]]] = {}
+        #: By epoch: this node's states, and the same in parts as they travel; what it could answer for then.
+        self._kept: dict[int, tuple[pa.Table, list[bytes], Share]] = {}
         self._timer: Timer | None = None
         self._held_bytes = 0
         services = self.context.services
@@ -123,7 +124,6 @@ class PutEpochs(Operator):
         reading = self._reading.get(tag)
         if reading is not None:
             self._shape.add(reading.grouping, batch)
-            self._exchange.fed += batch.num_rows
             self._charge()
         return Flow.MORE
 
@@ -132,15 +132,21 @@ class PutEpochs(Operator):
         if reading is not None:
             states = reading.grouping.states()
             shares = self._shares(states)
+            ring_share = self._ring_share(tag)
             if self._keys:
                 # Without keys there is one group, which cannot be divided.
-                self._kept[reading.epoch] = (states, shares)
+                self._kept[reading.epoch] = (states, shares, ring_share)
             for old in [epoch for epoch in self._kept if epoch <= reading.epoch - KEPT_EPOCHS]:
                 del self._kept[old]
             self._charge()
-            self.counters.rows_out += 1
+            self.counters.rows_out += states.num_rows
             for part, give in reading.waiting:
-                give(shares[part])
+                give(shares[part], ring_share)
+
+    def _ring_share(self, tag: int) -> Share:
+        """What the sources below could answer for when they were asked for an epoch."""
+        found = [each for operator in self.below() if (each := operator.share(tag)) is not None]
+        return found[0] if found else NOTHING
 
     def close(self) -> None:
         if self._timer is not None:
@@ -187,7 +193,10 @@ class PutEpochs(Operator):
             return
         self._close_all()
         self._generation, self._parts = split.generation, split.parts
-        self._kept = {epoch: (states, self._shares(states)) for epoch, (states, _) in self._kept.items()}
+        self._kept = {
+            epoch: (states, self._shares(states), ring_share)
+            for epoch, (states, _, ring_share) in self._kept.items()
+        }
         for part in range(split.parts):
             each = split.part_id(part)
             self._take_part(each, replace(self._spec, id=each, strategy=HASHED), part, split.first)
@@ -214,7 +223,11 @@ class PutEpochs(Operator):
         self._service.close(session)
         if not self._open:
             if self._reading:
-                self.drop(len(self._reading), "epochs without this node: their rows were not read in time")
+                self.drop(
+                    len(self._reading),
+                    "epochs without this node: their rows were not read in time",
+                    Cause.NOT_READ,
+                )
             self.context.guard(lambda: self.context.sink_ended(self.name))
 
     def _edges(self) -> Edges:
@@ -230,7 +243,8 @@ class PutEpochs(Operator):
         if generation != self._generation:
             return
         if epoch in self._kept:
-            give(self._kept[epoch][1][part])
+            _, shares, ring_share = self._kept[epoch]
+            give(shares[part], ring_share)
             return
         for reading in self._reading.values():
             if reading.epoch == epoch:
@@ -238,7 +252,11 @@ class PutEpochs(Operator):
                 return
         late_s = self.context.clock.now() - self._began_s - epoch * self._spec.epoch_s
         if len(self._reading) >= READING_MAX or late_s >= self._spec.epoch_s:
-            self.drop(1, "epochs without this node: their time was over before their rows could be read")
+            self.drop(
+                1,
+                "epochs without this node: their time was over before their rows could be read",
+                Cause.NOT_READ,
+            )
             give(None)
             return
         tag = self.context.next_tag()
@@ -258,6 +276,6 @@ class PutEpochs(Operator):
 
     def _charge(self) -> None:
         size = sum(reading.grouping.nbytes for reading in self._reading.values())
-        size += sum(states.nbytes for states, _ in self._kept.values())
+        size += sum(states.nbytes for states, *_ in self._kept.values())
         self.context.budget.hold(size - self._held_bytes, self.name)
         self._held_bytes = size

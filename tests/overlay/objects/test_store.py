@@ -21,7 +21,9 @@ def offered(
     age_s: float = 0.0,
     temporary: bool = False,
 ) -> StoredObject:
-    return StoredObject(name, 7, value, now - age_s, now + lifetime_s, version, 0, role, temporary)
+    return StoredObject(
+        name, 7, value, now - age_s, now + lifetime_s, now - age_s, version, 0, role, temporary
+    )
 
 
 NAMES = st.builds(Name, st.sampled_from("ab"), st.sampled_from("kl"), st.sampled_from("xyz"))
