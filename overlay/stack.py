@@ -158,17 +158,20 @@ class OverlayNode:
         """Gives its objects to those who will own them, says goodbye, and calls done."""
         timer: Timer | None = None
 
-        def go() -> None:
+        failed_before = self.dht.statistics().handover.failed
+
+        def go(in_time: bool = True) -> None:
             nonlocal timer
             if timer is not None:
                 timer.cancel()
                 timer = None
                 if self.roster is not None:
                     self.roster.leave()
-                self.router.leave()
+                failed = self.dht.statistics().handover.failed - failed_before
+                self.router.leave(in_time and not failed and not self.dht.doubts)
                 done()
 
-        timer = self.runtime.call_later(LEAVE_MAX_S, lambda _: go(), None)
+        timer = self.runtime.call_later(LEAVE_MAX_S, lambda _: go(in_time=False), None)
         self.trees.stop()
         if self.router.joined:
             self.dht.leave(go)

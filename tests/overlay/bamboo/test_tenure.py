@@ -133,3 +133,18 @@ def test_a_get_in_doubt_says_so() -> None:
     owner.dht.doubts.add(owner.router.arc())
     (unsure,) = read(ring, asker, [GetObject("t", "k")])
     assert not unsure.sure and len(unsure.objects) == 1
+
+
+@pytest.mark.parametrize("in_doubt", [False, True])
+def test_a_goodbye_hands_over_what_was_not_in_doubt(in_doubt: bool) -> None:
+    ring = Ring(6)
+    leaver = ring.nodes[3]
+    if in_doubt:
+        leaver.dht.doubts.add(leaver.router.arc())
+    doubted: list[Arc] = []
+    for node in ring.nodes:
+        node.dht.doubts.arose.append(lambda node=node: doubted.extend(node.dht.doubts.pieces().values()))  # type: ignore[misc]
+    leaver.leave(lambda: None)
+    ring.world.run_for(0.3)
+    assert not leaver.router.joined
+    assert bool(doubted) == in_doubt
