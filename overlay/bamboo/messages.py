@@ -151,10 +151,11 @@ class JoinReply(Message, frozen=True, tag=13):
 
 
 class Leaving(Message, frozen=True, tag=14):
-    """A graceful goodbye, with the leaves that close the gap."""
+    """A graceful goodbye, with the leaves that close the gap. `whole`: everything in the arc was handed over before."""
 
     id: WireId
     leaves: Refs
+    whole: bool = True
 
 
 class Down(Message, frozen=True, tag=15):

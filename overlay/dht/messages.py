@@ -16,17 +16,20 @@ from runtime.message import Message, Part, WireCount, WireId, WireMillis, WireNu
 
 #: Namespaces, keys and suffixes: long enough for any key made of a few columns.
 NAME_CHARS_MAX = 1024
+#: One value; a store takes less, and says so.
+VALUE_BYTES_MAX = 12 << 20
 #: Arcs in the answer to a claim.
 WHOLE_MAX = 16
 #: Objects in one message; the byte bound of the sender is usually met first.
 ITEMS_MAX = 65_536
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
+Load: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Copies: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=16)]
 
 
 class Code(enum.IntEnum):
-    """How an operation on one object ended; the first six travel, one byte each."""
+    """How an operation on one object ended; the first six travel, one byte each, the others are this node's own."""
 
     OK = 0
     #: The node asked does not own the id; the reply says what it knows. Never reaches a caller.
@@ -43,6 +46,8 @@ class Code(enum.IntEnum):
     UNREACHED = 6
     #: This node has too many operations under way.
     LIMIT = 7
+    #: Its namespace, key or suffix is longer than any node reads (`NAME_CHARS_MAX`).
+    LONG_NAME = 8
 
 
 class Cause(enum.IntEnum):
@@ -72,6 +77,8 @@ class Item(Part, frozen=True):
     version: WireNumber = 0
     copies: Copies = 0
     temporary: bool = False
+    #: The load it is part of, as long as nobody is to see it.
+    load: Load = ""
     #: How long ago this content was first put, by whoever published it.
     born_ms: WireMillis = 0
 
@@ -150,6 +157,8 @@ class Renewal(Part, frozen=True):
     #: Nothing: the object ends now.
     lifetime_ms: WireMillis
     version: WireNumber | None = None
+    #: As of an item; nothing: it is to be seen from now on.
+    load: Load = ""
 
 
 class Renew(Message, frozen=True, tag=54):
@@ -217,6 +226,26 @@ class Claimed(Message, frozen=True, tag=63):
     objects: WireCount
     #: Parts of it that were mine until you came, with everything in them.
     whole: Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=WHOLE_MAX)] = ()
+
+
+def refusal(item: Item | Want | Renewal) -> Code | None:
+    """Why nobody could read this item; None when it can travel. Asked of each before it shares a message with others,
+    because a receiver that cannot read one item of a message reads none."""
+    suffix = item.suffix
+    if (
+        len(item.namespace) > NAME_CHARS_MAX
+        or len(item.key) > NAME_CHARS_MAX
+        or (suffix is not None and len(suffix) > NAME_CHARS_MAX)
+    ):
+        return Code.LONG_NAME
+    if isinstance(item, Item) and len(item.value) > VALUE_BYTES_MAX:
+        return Code.TOO_LARGE
+    return None
+
+
+def name_bytes(item: Item | Want | Renewal) -> int:
+    """About what the names of an item take in a message."""
+    return len(item.namespace) + len(item.key) + len(item.suffix or "")
 
 
 DHT_MESSAGES: tuple[type[Message], ...] = (

@@ -188,6 +188,8 @@ class Server:
             name = Name(renewal.namespace, renewal.key, renewal.suffix)
             stored = self._keeper.store.renew(name, renewal.lifetime_ms / 1000, renewal.version, now)
             codes.append(Code.UNKNOWN if stored is None else Code.OK)
+            if stored is not None and renewal.lifetime_ms:
+                self._keeper.renewed(stored, renewal.load)
             if stored is not None and stored.copies and not message.anyhow:
                 replicated.append((stored, renewal.lifetime_ms))
         if replicated:
@@ -239,6 +241,7 @@ class Server:
             here = [stored] if stored is not None else []
         else:
             here = store.under(want.namespace, want.key, now)
+        here = [stored for stored in here if not stored.load]
         size = sum([len(stored.value) + ITEM_BYTES for stored in here])
         if want.after is None and size <= budget:
             return Answer(Code.OK, tuple([to_found(stored, now) for stored in here])), size
