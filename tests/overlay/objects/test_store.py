@@ -156,3 +156,15 @@ def test_memory_charged_is_near_memory_used() -> None:
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert 0.7 < store.bytes / used < 1.5, (store.bytes / 5000, used / 5000)
+
+
+def test_a_copy_that_missed_renewals_does_not_shorten_a_life() -> None:
+    """Objects move between nodes more than once when arcs do, and an old one may come last."""
+    store = ObjectStore(StoreLimits())
+    name = Name("t", "k", "0")
+    assert store.put(offered(name, lifetime_s=100.0), 0.0) is Outcome.STORED
+    assert store.renew(name, 100.0, 0, 60.0) is not None
+    assert store.put(offered(name, now=61.0, lifetime_s=39.0, age_s=60.9), 61.0) is Outcome.SAME
+    assert store.get(name, 150.0) is not None
+    assert store.put(offered(name, now=70.0, lifetime_s=20.0), 70.0) is Outcome.SAME
+    assert store.get(name, 95.0) is None, "its publisher may shorten it"
