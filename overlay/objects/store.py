@@ -266,8 +266,8 @@ class ObjectStore:
         self._replaced += 1
 
     def _repeat(self, here: StoredObject, offered: StoredObject, now: float) -> None:
-        """The same value again: from its publisher, who says how long it lives; or one that was put before and moved here,
-        and may have missed renewals."""
+        """The same value again: from its publisher, who says how long it lives; or one that was put before and moved
+        here, and may have missed renewals."""
         fresh = offered.put_at >= now
         here.expires_at = offered.expires_at if fresh else max(here.expires_at, offered.expires_at)
         here.put_at, here.copies = offered.put_at, offered.copies
