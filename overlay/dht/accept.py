@@ -15,6 +15,7 @@ from overlay.objects.store import ObjectStore
 from overlay.objects.stored import Outcome, Role, StoredObject
 from overlay.ring import Arc, from_wire, to_wire
 from runtime.api import Runtime, Timer
+from runtime.message import to_millis
 
 #: Rows of an ended query that are given up in one turn.
 LET_GO_CHUNK = 1_024
@@ -235,13 +236,13 @@ def to_item(stored: StoredObject, now: float) -> Item:
         to_wire(stored.id),
         *stored.name,
         stored.value,
-        lifetime_ms=max(1, int((stored.expires_at - now) * 1000)),
-        age_ms=max(0, int((now - stored.put_at) * 1000)),
+        lifetime_ms=to_millis(stored.expires_at - now, 1),
+        age_ms=to_millis(now - stored.put_at),
         version=stored.version,
         copies=stored.copies,
         temporary=stored.temporary,
         load=stored.load,
-        born_ms=max(0, int((now - stored.born_at) * 1000)),
+        born_ms=to_millis(now - stored.born_at),
     )
 
 
@@ -249,6 +250,6 @@ def to_found(stored: StoredObject, now: float) -> Found:
     return Found(
         stored.name.suffix,
         stored.value,
-        lifetime_ms=max(1, int((stored.expires_at - now) * 1000)),
-        age_ms=max(0, int((now - stored.put_at) * 1000)),
+        lifetime_ms=to_millis(stored.expires_at - now, 1),
+        age_ms=to_millis(now - stored.put_at),
     )

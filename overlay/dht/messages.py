@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
-from runtime.message import Message, Part, WireId
+from runtime.message import Message, Part, WireCount, WireId, WireMillis, WireNumber
 
 #: Namespaces, keys and suffixes: long enough for any key made of a few columns.
 NAME_CHARS_MAX = 1024
@@ -25,7 +25,6 @@ ITEMS_MAX = 65_536
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
 Load: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Copies: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=16)]
 
 
@@ -72,16 +71,16 @@ class Item(Part, frozen=True):
     suffix: Text
     value: bytes
     #: What is left of it.
-    lifetime_ms: Count
+    lifetime_ms: WireMillis
     #: How long ago the publisher let go of it.
-    age_ms: Count = 0
-    version: Count = 0
+    age_ms: WireMillis = 0
+    version: WireNumber = 0
     copies: Copies = 0
     temporary: bool = False
     #: The load it is part of, as long as nobody is to see it.
     load: Load = ""
     #: How long ago this content was first put, by whoever published it.
-    born_ms: Count = 0
+    born_ms: WireMillis = 0
 
 
 class WireOwner(Part, frozen=True):
@@ -95,7 +94,7 @@ Codes: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=ITEMS_MAX)]
 
 
 class Put(Message, frozen=True, tag=50):
-    call: Count
+    call: WireNumber
     items: Items
     cause: Cause = Cause.PUT
     #: Addressed to this very node: store whether or not the id is owned.
@@ -103,7 +102,7 @@ class Put(Message, frozen=True, tag=50):
 
 
 class PutReply(Message, frozen=True, tag=51):
-    call: Count
+    call: WireNumber
     #: A `Code` for each item, in order.
     codes: Codes
     #: Who does own what was not mine, as far as known.
@@ -121,7 +120,7 @@ class Want(Part, frozen=True):
 
 
 class Get(Message, frozen=True, tag=52):
-    call: Count
+    call: WireNumber
     wants: Annotated[tuple[Want, ...], msgspec.Meta(max_length=ITEMS_MAX)]
     anyhow: bool = False
 
@@ -129,8 +128,8 @@ class Get(Message, frozen=True, tag=52):
 class Found(Part, frozen=True):
     suffix: Text
     value: bytes
-    lifetime_ms: Count
-    age_ms: Count = 0
+    lifetime_ms: WireMillis
+    age_ms: WireMillis = 0
 
 
 class Answer(Part, frozen=True):
@@ -145,7 +144,7 @@ class Answer(Part, frozen=True):
 
 
 class GetReply(Message, frozen=True, tag=53):
-    call: Count
+    call: WireNumber
     answers: Annotated[tuple[Answer, ...], msgspec.Meta(max_length=ITEMS_MAX)]
     owners: Owners = ()
 
@@ -156,20 +155,20 @@ class Renewal(Part, frozen=True):
     key: Text
     suffix: Text
     #: Nothing: the object ends now.
-    lifetime_ms: Count
-    version: Count | None = None
+    lifetime_ms: WireMillis
+    version: WireNumber | None = None
     #: As of an item; nothing: it is to be seen from now on.
     load: Load = ""
 
 
 class Renew(Message, frozen=True, tag=54):
-    call: Count
+    call: WireNumber
     renewals: Annotated[tuple[Renewal, ...], msgspec.Meta(max_length=ITEMS_MAX)]
     anyhow: bool = False
 
 
 class RenewReply(Message, frozen=True, tag=55):
-    call: Count
+    call: WireNumber
     codes: Codes
     owners: Owners = ()
 
@@ -177,7 +176,7 @@ class RenewReply(Message, frozen=True, tag=55):
 class Send(Message, frozen=True, tag=56):
     """Objects of one routing id on their way hop by hop, seen by upcalls."""
 
-    serial: Count
+    serial: WireNumber
     items: Items
 
 
@@ -190,7 +189,7 @@ class SendTo(Message, frozen=True, tag=57):
 class MultiSend(Message, frozen=True, tag=59):
     """Objects for many ids inside one arc of node positions; each node passes on what is not its own."""
 
-    serial: Count
+    serial: WireNumber
     origin: NodeRef
     arc: WireArc
     items: Items
@@ -199,15 +198,15 @@ class MultiSend(Message, frozen=True, tag=59):
 
 
 class MultiSendReceipt(Message, frozen=True, tag=60):
-    serial: Count
-    delivered: Count
-    failed: Count = 0
+    serial: WireNumber
+    delivered: WireCount
+    failed: WireCount = 0
 
 
 class MultiSendOne(Message, frozen=True, tag=61):
     """The last step of a multi-send whose owner lies outside the arc in which it was looked for."""
 
-    serial: Count
+    serial: WireNumber
     origin: NodeRef
     item: Item
     receipts: bool = False
@@ -216,15 +215,15 @@ class MultiSendOne(Message, frozen=True, tag=61):
 class Claim(Message, frozen=True, tag=62):
     """I own this arc now; send me what you hold of it."""
 
-    call: Count
+    call: WireNumber
     arc: WireArc
 
 
 class Claimed(Message, frozen=True, tag=63):
     """That was all I hold of the arc you claimed."""
 
-    call: Count
-    objects: Count
+    call: WireNumber
+    objects: WireCount
     #: Parts of it that were mine until you came, with everything in them.
     whole: Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=WHOLE_MAX)] = ()
 

@@ -8,6 +8,7 @@ from overlay.dht.messages import Code, Item, Renewal, Want
 from overlay.objects.name import Name
 from overlay.ring import routing_id, to_wire
 from runtime.api import Address
+from runtime.message import to_millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +92,18 @@ def to_item(put: PutObject) -> Item:
         to_wire(id_of(put.name.namespace, put.name.key, put.target)),
         *put.name,
         put.value,
-        lifetime_ms=max(0, int(put.lifetime_s * 1000)),
+        lifetime_ms=to_millis(put.lifetime_s),
         version=put.version,
         copies=0 if put.temporary else put.copies,
         temporary=put.temporary,
         load=put.load,
-        born_ms=max(0, int(put.age_s * 1000)),
+        born_ms=to_millis(put.age_s),
     )
 
 
 def to_renewal(renew: RenewObject) -> Renewal:
     wire_id = to_wire(id_of(renew.name.namespace, renew.name.key, renew.target))
-    lifetime_ms = max(0, int(renew.lifetime_s * 1000))
-    return Renewal(wire_id, *renew.name, lifetime_ms, renew.version, renew.load)
+    return Renewal(wire_id, *renew.name, to_millis(renew.lifetime_s), renew.version, renew.load)
 
 
 def to_want(get: GetObject) -> Want:

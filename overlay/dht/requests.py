@@ -23,7 +23,7 @@ from overlay.dht.timing import ReplyTimes
 from overlay.ring import Arc, NodeRef, from_wire
 from overlay.router import Owner
 from runtime.api import Address, Messenger, Runtime
-from runtime.message import Message
+from runtime.message import MILLIS_MAX, Message, to_millis
 
 #: Operations under way on one node; at some 500 bytes each besides their values.
 ENTRIES_MAX = 131_072
@@ -379,7 +379,7 @@ class Requests:
         """A put that is late must not replace what was put after it."""
         for entry in entries:
             if isinstance(entry.item, Item):
-                age_ms = entry.item.age_ms + int((now - entry.aged_at) * 1000)
+                age_ms = min(entry.item.age_ms + to_millis(now - entry.aged_at), MILLIS_MAX)
                 entry.item = msgspec.structs.replace(entry.item, age_ms=age_ms)
                 entry.aged_at = now
 

@@ -37,7 +37,7 @@ from overlay.dht.requests import ITEM_BYTES, Entry, Requests
 from overlay.dht.standing import Standings
 from overlay.objects.name import Name
 from overlay.objects.stored import StoredObject
-from overlay.ring import MASK, Arc, WireArc, from_wire, to_wire
+from overlay.ring import Arc, WireArc, from_wire, point, to_wire
 from overlay.router import Owner, Router
 from runtime.api import Address, Messenger, Runtime
 
@@ -149,7 +149,7 @@ class Server:
         codes.append(Code.NOT_MINE)
         holder = self._keeper.holds.holder(item)
         if holder is not None and len(held) < HINTS_MAX:
-            held[item.id] = Owner(holder, Arc(identifier, (identifier + 1) & MASK))
+            held[item.id] = Owner(holder, point(identifier))
         return True
 
     def _refuse(self, wire_id: bytes, codes: bytearray, strangers: list[int]) -> bool:

@@ -119,7 +119,7 @@ class ObjectStore:
             # What a load brings that is not shown yet, and is seen already, stays its first publisher's.
             unseen = bool(offered.load) and not here.load
             if unseen or here.version == offered.version:
-                self._repeat(here, offered, now)
+                self._repeat(here, offered)
                 return Outcome.SAME
         growth = len(offered.value) - len(here.value) if here is not None else _cost(offered)
         if not self._make_room(growth, here, now):
@@ -265,11 +265,9 @@ class ObjectStore:
         self.set_role(here, offered.role)
         self._replaced += 1
 
-    def _repeat(self, here: StoredObject, offered: StoredObject, now: float) -> None:
-        """The same value again: from its publisher, who says how long it lives; or one that was put before and moved
-        here, and may have missed renewals."""
-        fresh = offered.put_at >= now
-        here.expires_at = offered.expires_at if fresh else max(here.expires_at, offered.expires_at)
+    def _repeat(self, here: StoredObject, offered: StoredObject) -> None:
+        # A copy that stayed behind somewhere knows nothing of later renewals: it must not cut a life short.
+        here.expires_at = max(here.expires_at, offered.expires_at) if offered.moved else offered.expires_at
         here.put_at, here.copies = offered.put_at, offered.copies
         if here.load and not offered.load:
             self.show(here, offered.born_at)

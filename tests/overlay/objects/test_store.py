@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +95,17 @@ def test_a_younger_value_is_not_replaced_by_an_older_one() -> None:
     assert store.count == 1
 
 
+def test_what_another_node_still_had_does_not_cut_a_life_short() -> None:
+    store = ObjectStore(StoreLimits())
+    name = Name("n", "k", "s")
+    store.put(offered(name, lifetime_s=100.0), 0.0)
+    stale = replace(offered(name, now=10.0, lifetime_s=5.0, age_s=10.0), moved=True)
+    assert store.put(stale, 10.0) is Outcome.SAME
+    assert store.get(name, 50.0) is not None
+    assert store.put(offered(name, now=50.0, lifetime_s=5.0), 50.0) is Outcome.SAME
+    assert store.get(name, 60.0) is None, "its publisher may"
+
+
 def test_a_renewal_names_the_value_it_means() -> None:
     store = ObjectStore(StoreLimits())
     name = Name("n", "k", "s")
@@ -156,15 +169,3 @@ def test_memory_charged_is_near_memory_used() -> None:
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert 0.7 < store.bytes / used < 1.5, (store.bytes / 5000, used / 5000)
-
-
-def test_a_copy_that_missed_renewals_does_not_shorten_a_life() -> None:
-    """Objects move between nodes more than once when arcs do, and an old one may come last."""
-    store = ObjectStore(StoreLimits())
-    name = Name("t", "k", "0")
-    assert store.put(offered(name, lifetime_s=100.0), 0.0) is Outcome.STORED
-    assert store.renew(name, 100.0, 0, 60.0) is not None
-    assert store.put(offered(name, now=61.0, lifetime_s=39.0, age_s=60.9), 61.0) is Outcome.SAME
-    assert store.get(name, 150.0) is not None
-    assert store.put(offered(name, now=70.0, lifetime_s=20.0), 70.0) is Outcome.SAME
-    assert store.get(name, 95.0) is None, "its publisher may shorten it"
