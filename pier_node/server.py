@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pier_node.access.clients import ANYONE, Client
-from pier_node.access.rates import ClientFigures, RateLimits, Shares
+from pier_node.access.rates import ClientFigures, RateLimits, Shares, ShareTotals
 from pier_node.access.tokens import TokenBook
 from pier_node.protocol import messages as m
 from pier_node.protocol.frames import frame
@@ -45,6 +45,8 @@ class ServerStatistics:
     refused_by_address: int
     tokens_refused: int
     tokens_revoked: int
+    #: All that clients wanted without a right to it, or beyond what one may have.
+    totals: ShareTotals
     sessions: SessionCounters
     #: By name of the token or, without one, by address.
     client: Mapping[str, ClientFigures]
@@ -141,6 +143,7 @@ class ClientServer:
             self._refused_by_address,
             self._tokens_refused,
             self._tokens_revoked,
+            replace(self._shares.totals),
             counted,
             self._shares.figures(),
         )

@@ -14,13 +14,21 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from pier_node.access.clients import ANYONE, Client
-from pier_node.access.rates import Share
-from pier_node.access.rights import judged
+from pier_node.access.rates import Hold, Share
+from pier_node.access.rights import holds, judged, may_cancel
 from pier_node.protocol import messages as m
 from pier_node.protocol import server as machine
 from pier_node.protocol.server import OPENING, BatchArrived, BecameReady, Gone, ServerLimits, ServerMachine
 from pier_node.reply_form import failure_message, queries_message, reply_message, tables_message
-from pier_node.service import Failure, NodeService, Publication, QueryRequest, Settlement
+from pier_node.service import (
+    FORBIDDEN,
+    Failure,
+    LogName,
+    NodeService,
+    Publication,
+    QueryRequest,
+    Settlement,
+)
 from pier_node.session_sinks import Answer, Publishing
 from runtime.api import Clock, Stream, Timer
 from runtime.message import Message
@@ -37,6 +45,9 @@ class SessionLimits:
     backlog_bytes_max: int = 16 << 20
     #: How long an answer waits for its reader before it is given up. Long enough for a person with a pager.
     reader_stall_s: float = 600.0
+    #: How long a question with one answer may take, and a publication or load from its last row on.
+    call_s_max: float = 120.0
+    publish_s_max: float = 3_600.0
 
 
 @dataclass(slots=True)
@@ -50,6 +61,8 @@ class SessionCounters:
     service_errors: int = 0
     taps_dropped: int = 0
     answers_given_up: int = 0
+    #: Requests that the node had not answered when their time was over.
+    overdue: int = 0
 
 
 class SessionJournal(Protocol):
@@ -94,6 +107,11 @@ class Session:
         self._gone = gone
         self._answers: dict[int, Answer] = {}
         self._feeds: dict[int, Publishing] = {}
+        #: What open requests hold against the client's share; and the bytes that wait here, as last told to it.
+        self._held: dict[int, Hold] = {}
+        self._backlog_bytes = self._input_bytes = 0
+        #: When requests that the node answers by itself must have been answered.
+        self._watched: dict[int, Timer] = {}
         self._writable = True
         self._timer: Timer | None = None
         stream.handle(self)
@@ -103,6 +121,18 @@ class Session:
 
     def received(self, data: bytes) -> None:
         self._dispatch(self.machine.receive(data, self._clock.now()))
+        self._count_input()
+
+    def _count_input(self) -> None:
+        """The beginning of a large message is the client's as much as the whole."""
+        held = 0 if self.machine.closed else self.machine.held_bytes
+        if self._share is None or held == self._input_bytes:
+            return
+        grew = held > self._input_bytes
+        self._share.adjust(Hold.INPUT_BYTES, self._input_bytes, held)
+        self._input_bytes = held
+        if grew and not self._share.has_room(Hold.INPUT_BYTES):
+            self.close(self._share.refused(Hold.INPUT_BYTES))
 
     def drained(self) -> None:
         if not self._writable:
@@ -134,11 +164,16 @@ class Session:
                 self.broke(request, type(event).__name__, error)
         self.flush()
 
-    def _admit(self, token: str) -> bool:
-        self.client, self.word = self._admits(token), token
-        if self.client is not None:
-            self._share = self._share_of(self.client)
-        return self.client is not None
+    def _admit(self, token: str) -> str:
+        """Why the client is not let in; empty when it is."""
+        client = self._admits(token)
+        if client is None:
+            return "token not accepted"
+        share = self._share_of(client)
+        words = share.take(Hold.CONNECTIONS)
+        if words is None:
+            self.client, self.word, self._share = client, token, share
+        return words or ""
 
     def _open(self, request: int, event: machine.Event) -> None:
         """A new request, if the client may."""
@@ -149,8 +184,11 @@ class Session:
         if refused is not None:
             self.counters.requests_refused += 1
             self.finish(request, failure_message(request, refused))
-        else:
-            self._event(request, event)
+            return
+        hold = holds(event)
+        if hold is not None:
+            self._held[request] = hold
+        self._event(request, event)
 
     def _event(self, request: int, event: machine.Event) -> None:
         match event:
@@ -169,15 +207,22 @@ class Session:
                     answer.taps(event.on, event.operators)
             case m.Publish():
                 feed = self._feeds[request] = Publishing(self, request)
-                asked = Publication(event.table, event.keys, event.lifetime_s, self.label, event.stage)
+                asked = Publication(
+                    event.table, event.keys, event.lifetime_s, self.label, event.stage, self._share or Share()
+                )
                 feed.attach(self._service.publish(asked, feed))
             case BatchArrived():
                 if publishing := self._feeds.get(request):
                     publishing.batch(event)
             case m.PublishEnd():
                 if publishing := self._feeds.get(request):
+                    self._watch(request, self._limits.publish_s_max, "client.publish_s_max")
                     publishing.end()
+            case m.Settle():
+                self._watch(request, self._limits.publish_s_max, "client.publish_s_max")
+                self._call(request, event)
             case _:
+                self._watch(request, self._limits.call_s_max, "client.call_s_max")
                 self._call(request, event)
 
     def _ask(self, event: m.Ask) -> None:
@@ -199,11 +244,12 @@ class Session:
             self.label,
             part,
             self.client or ANYONE,
+            self._share or Share(),
         )
 
-    def _own_log(self, log: str) -> str:
+    def _own_log(self, log: str) -> LogName:
         """Logs have the names their readers gave them: each client has its own."""
-        return f"{self.client.name}/{log}" if self.client is not None and self.client.name else log
+        return LogName((self.client or ANYONE).name, log)
 
     def _call(self, request: int, event: machine.Event) -> None:
         """A question with one answer."""
@@ -248,24 +294,28 @@ class Session:
             if isinstance(result, Failure) or client is None or client.administers:
                 done(result)
             else:
-                done(tuple(entry for entry in result if entry.client.startswith(f"{client.name}@")))
+                done(tuple(entry for entry in result if not may_cancel(client, entry.owner, entry.id)))
 
         self._service.queries(mine)
 
     def _cancel_any(self, query: str, done: Callable[[Failure | None], None]) -> None:
+        client = self.client or ANYONE
+
         def known(result: tuple[m.QueryEntry, ...] | Failure) -> None:
             if isinstance(result, Failure):
                 done(result)
-            elif any(entry.id == query for entry in result):
-                self._service.cancel(query, done)
+                return
+            owner = next((entry.owner for entry in result if entry.id == query), "")
+            refused = may_cancel(client, owner, query)
+            if refused is not None:
+                done(refused)
             else:
-                hint = "the role administer cancels those of others; pier queries lists them"
-                done(Failure("refused", f"no query {query} of yours runs here", hint=hint))
+                self._service.cancel(query, done)
 
-        if self.client is not None and self.client.administers:
+        if client.administers:
             self._service.cancel(query, done)
         else:
-            self._queries(known)
+            self._service.queries(known)
 
     def _cancel(self, request: int) -> None:
         if answer := self._answers.get(request):
@@ -300,28 +350,64 @@ class Session:
     def open(self, request: int) -> bool:
         return request in self.machine.requests
 
-    def overfull(self) -> bool:
-        """Whether this connection's answers together wait for their readers beyond the limit."""
+    def overfull(self) -> str | None:
+        """Why no more rows can wait here for their readers: this connection's, or the client's over all of them."""
+        self._count_backlog()
+        most = self._limits.backlog_bytes_max
+        if self._backlog_bytes > most:
+            return f"{self._backlog_bytes} bytes wait on this connection (client.connection_backlog_bytes_max = {most})"
+        if self._share is not None and self._backlog_bytes and not self._share.has_room(Hold.BACKLOG_BYTES):
+            return self._share.refused(Hold.BACKLOG_BYTES)
+        return None
+
+    def _count_backlog(self) -> None:
         waiting = sum(self.machine.backlog_bytes(request) for request in self._answers)
-        return waiting > self._limits.backlog_bytes_max
+        if self._share is not None:
+            self._share.adjust(Hold.BACKLOG_BYTES, self._backlog_bytes, waiting)
+            self._backlog_bytes = waiting
 
     def finish(self, request: int, message: Message) -> None:
         """The closing message of a request that still waits for one."""
         self._feeds.pop(request, None)
+        if timer := self._watched.pop(request, None):
+            timer.cancel()
         if self.machine.awaits_closing(request):
+            if self._share is not None and isinstance(message, m.Failed) and message.kind == FORBIDDEN:
+                self._share.forbidden()
             self.machine.finish(message)
         if not self.open(request):
-            self._drop_answer(request)
+            self._drop(request)
         self.flush()
 
-    def _drop_answer(self, request: int) -> None:
-        if self._answers.pop(request, None) is not None and self._share is not None:
-            self._share.query_ended()
+    def _drop(self, request: int) -> None:
+        self._answers.pop(request, None)
+        hold = self._held.pop(request, None)
+        if hold is not None and self._share is not None:
+            self._share.give(hold)
 
     def _drop_closed(self) -> None:
-        """Forgets answers whose last row has been read."""
-        for request in [request for request in self._answers if not self.open(request)]:
-            self._drop_answer(request)
+        """Forgets requests whose last row has been read."""
+        for request in [request for request in self._held if not self.open(request)]:
+            self._drop(request)
+
+    def _watch(self, request: int, time_s: float, knob: str) -> None:
+        """No request outlives its time, whatever becomes of it inside."""
+        self._watched[request] = self._clock.call_later(time_s, self._overdue, (request, time_s, knob))
+
+    def _overdue(self, watched: tuple[int, float, str]) -> None:
+        request, time_s, knob = watched
+        self._watched.pop(request, None)
+        if not self.machine.awaits_closing(request):
+            return
+        self.counters.overdue += 1
+        failure = Failure(
+            "unavailable",
+            f"the node had no answer after {time_s:g} s ({knob})",
+            hint="the node's log may say why; ask another node, or ask again",
+        )
+        if feed := self._feeds.get(request):
+            feed.stop(failure)
+        self.finish(request, failure_message(request, failure))
 
     def broke(self, request: int, what: str, error: Exception) -> None:
         """The service raised: our fault, told to the client and the operator."""
@@ -340,6 +426,7 @@ class Session:
         self.finish(request, failure_message(request, failure))
 
     def flush(self) -> None:
+        self._count_backlog()
         keeps_up = True
         for piece in self.machine.take_output():
             keeps_up = self._stream.write(piece)
@@ -382,9 +469,7 @@ class Session:
         if self._timer is not None:
             self._timer.cancel()
         running: list[Answer | Publishing] = [*self._answers.values(), *self._feeds.values()]
-        for request_number in list(self._answers):
-            self._drop_answer(request_number)
-        self._feeds.clear()
+        self._give_back()
         for request in running:
             try:
                 request.cancel(reason or "the client hung up")
@@ -392,3 +477,21 @@ class Session:
                 self._journal.service_error("cancel", error)
         self._journal.client_event("client gone", self.peer, reason=reason)
         self._gone(self)
+
+    def _give_back(self) -> None:
+        """The client holds nothing here any more."""
+        self._answers.clear()
+        self._feeds.clear()
+        for timer in self._watched.values():
+            timer.cancel()
+        self._watched.clear()
+        share, self._share = self._share, None
+        if share is None:
+            return
+        for hold in self._held.values():
+            share.give(hold)
+        self._held.clear()
+        share.adjust(Hold.BACKLOG_BYTES, self._backlog_bytes, 0)
+        share.adjust(Hold.INPUT_BYTES, self._input_bytes, 0)
+        share.give(Hold.CONNECTIONS)
+        self._backlog_bytes = self._input_bytes = 0

@@ -7,6 +7,7 @@ the end nothing more goes out, a producer that does not wait is stopped, a clien
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -80,8 +81,10 @@ class Answer:
         if self._ended or not self._session.open(self._request):
             return True
         try:
-            if self._session.overfull():
-                raise BacklogFull("the connection's answers together")
+            full = self._session.overfull()
+            if full is not None:
+                self.stop(replace(TOO_SLOW, message=f"{TOO_SLOW.message}: {full}"))
+                return False
             ready = self._session.machine.rows(self._request, table, batch, epoch)
         except BacklogFull:
             self.stop(TOO_SLOW)

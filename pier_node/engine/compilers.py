@@ -16,6 +16,7 @@ import ufl
 from pier_node.protocol.messages import Position, Scalar
 from pier_node.service import Description, Failure
 from query.dataflow.check import operator_problems
+from query.dataflow.normal import normal
 from query.engine.stages import is_divisible
 from query.plan import Plan
 from ufl.sql import Repetition, TableInfo, compile_sql, explain_sql, tables_named
@@ -62,7 +63,7 @@ def _compile_ufl(text: Text) -> Plan:
     located = ufl.parse_located(text.text)
     for problem in operator_problems(located.plan):
         raise located.error(problem)
-    return ufl.expand(located.plan, text.query_id, text.time_s)
+    return ufl.expand(normal(located.plan), text.query_id, text.time_s)
 
 
 def _compile_sql(text: Text) -> Question:

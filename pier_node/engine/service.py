@@ -18,7 +18,7 @@ from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.owners import with_owners
 from pier_node.engine.publication import Publishing
-from pier_node.engine.result_log import ResultLogs
+from pier_node.engine.result_log import LogLimits, ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
 from pier_node.protocol.messages import Account, QueryEntry, Slice, TableEntry
 from pier_node.protocol.messages import Limits as WireLimits
@@ -28,6 +28,7 @@ from pier_node.service import (
     Failure,
     Feed,
     FeedControl,
+    LogName,
     LogState,
     Publication,
     PublicationResult,
@@ -75,6 +76,7 @@ class QueryService:
         engine: EngineNode,
         limits: Limits,
         staged_bytes_max: int = STAGED_BYTES_MAX,
+        log_limits: LogLimits | None = None,
     ) -> None:
         """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for."""
         self._runtime = runtime
@@ -87,7 +89,7 @@ class QueryService:
         self._dictionary = Dictionary(runtime, engine.catalog)
         overlay = engine.overlay
         self.staging = Staging(runtime, overlay.publisher, overlay.router.me.id, staged_bytes_max)
-        self.logs = ResultLogs(runtime, self.query)
+        self.logs = ResultLogs(runtime, self.query, log_limits)
         self._figures = QueryFigures()
 
     # -- queries
@@ -303,6 +305,7 @@ class QueryService:
             client=asked.request.client,
             age_s=asked.age_s,
             rows=asked.rows_given,
+            owner=asked.request.who.name,
         )
 
     def cancel(self, query: str, done: Reply[None]) -> None:
@@ -335,13 +338,13 @@ class QueryService:
 
     # -- logs of results
 
-    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+    def open_log(self, log: LogName, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
         self.logs.open(log, lease_s, request, done)
 
-    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None:
+    def log(self, log: LogName, action: str, offset: int, done: Reply[LogState]) -> None:
         self.logs.call(log, action, offset, done)
 
-    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle:
+    def read_log(self, log: LogName, start: int, end: int, sink: AnswerSink) -> QueryHandle:
         return self.logs.read(log, start, end, sink)
 
 

@@ -33,7 +33,7 @@ GAUGES = frozenset(
         "transport.backlog_bytes",
         "transport.reassembly_bytes",
         "clients.connections",
-        "clients.client.queries",
+        "clients.client.held",
         "overlay.dht.store.objects",
         "overlay.dht.store.bytes",
         "overlay.dht.requests.under_way",
@@ -52,6 +52,7 @@ GAUGES = frozenset(
         "staging.loads",
         "staging.bytes",
         "logs.kept",
+        "logs.bytes",
         "keys.ring",
         "keys.tokens",
     }
@@ -59,7 +60,14 @@ GAUGES = frozenset(
 #: Sections whose figures describe what is there, such as how far a log was read: any may fall.
 GAUGE_SECTIONS = ("sources.",)
 #: What the keys of a mapping are, by the mapping's dotted name.
-LABELS = {"clients.client": "client", "sources": "table", "overlay.router": "event", "queries.ended": "how"}
+LABELS = {
+    "clients.client": "client",
+    "clients.client.held": "what",
+    "clients.client.limited": "what",
+    "sources": "table",
+    "overlay.router": "event",
+    "queries.ended": "how",
+}
 DEFAULT_LABEL = "reason"
 #: Series of one node; beyond, the rest is left out and counted.
 SERIES_MAX = 10_000

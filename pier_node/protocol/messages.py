@@ -123,6 +123,8 @@ class QueryEntry(Part, frozen=True):
     age_s: Seconds = 0.0
     rows: Count = 0
     state: Name = "running"
+    #: The name of the token that asked it; empty where nobody here knows, or no token was needed.
+    owner: Name = ""
 
 
 class Slice(Part, frozen=True):
@@ -472,4 +474,7 @@ FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
 TO_NODE_CODEC = Codec((*BOTH, *FROM_CLIENT))
 TO_CLIENT_CODEC = Codec((*BOTH, *FROM_NODE))
 #: What kinds of failure there are; a client knows how to treat each (cli: exit code and wording).
-FAILURE_KINDS = ("syntax", "plan", "limit", "refused", "unsupported", "unavailable", "internal")
+FAILURE_KINDS = (
+    *("syntax", "plan", "unknown-table", "limit", "refused", "forbidden", "unsupported", "unavailable"),
+    "internal",
+)

@@ -95,12 +95,13 @@ OPENING = (m.Ask, m.ReadLog, m.Publish, *_CALLS)
 
 
 class ServerMachine:
-    """One connection. `identity` is the Welcome to send; `admits` judges the token of a Hello."""
+    """One connection. `identity` is the Welcome to send; `admits` judges the token of a Hello: why it does not open
+    the door, empty when it does."""
 
     def __init__(
         self,
         identity: m.Welcome,
-        admits: Callable[[str], bool],
+        admits: Callable[[str], str],
         now: float,
         limits: ServerLimits | None = None,
     ) -> None:
@@ -154,6 +155,11 @@ class ServerMachine:
     @property
     def closed(self) -> bool:
         return self.state is State.CLOSED
+
+    @property
+    def held_bytes(self) -> int:
+        """Of messages that have not come whole yet."""
+        return self._reader.held_bytes
 
     def take_output(self) -> list[bytes]:
         """What is to be sent, piece by piece."""
@@ -275,8 +281,9 @@ class ServerMachine:
     def _hello(self, message: Message) -> Iterable[Event]:
         if not isinstance(message, m.Hello):
             raise RemoteProtocolError("the first message must be a hello")
-        if not self._admits(message.token):
-            return self._hang_up("token not accepted")
+        refused = self._admits(message.token)
+        if refused:
+            return self._hang_up(refused)
         self.agent = message.agent
         self.state = State.OPEN
         self._liveness.introduced()

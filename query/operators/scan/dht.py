@@ -8,8 +8,8 @@ A set-predicate probe is answered by gets, wherever the owners are: the inner si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
@@ -38,6 +38,10 @@ class ScanDht(Source):
         ),
         Option("table", "text", "the table name of the rows; that under which they were put when absent"),
     )
+
+    @classmethod
+    def reads(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (options["ns"],)
 
     def open(self) -> None:
         super().open()
