@@ -24,8 +24,6 @@ wheel() {
 wheel "$work/node" "$work/tree"
 wheel "$work/pip" --no-deps pip
 [ -z "$extras" ] || wheel "$work/spark" "$work/tree$extras"
-# An image is small and has no compiler, not even one that compiles as it goes: without numba the same code runs on numpy.
-rm -f "$work"/*/numba-*.whl "$work"/*/llvmlite-*.whl
 mkdir -p "$out"
 for part in pier node spark pip; do
     rm -rf "${out:?}/$part"

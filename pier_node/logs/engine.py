@@ -69,7 +69,7 @@ def engine_named(name: str = "auto") -> Engine:
             from pier_node.logs import scan_numba
         except ImportError:
             if name == "numba":
-                raise ValueError("the numba engine needs numba: pip install numba") from None
+                raise ValueError("the numba engine needs numba: pip install 'pier[fast]'") from None
         else:
             return _from("numba", scan_numba)
     return _from("numpy", scan_numpy)

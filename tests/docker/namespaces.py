@@ -58,6 +58,7 @@ class Namespaces:
         self._hub = f"pier{self._tag}hub"
         self._subnet = f"10.{200 + os.getpid() % 40}.{os.getpid() // 40 % 250}"
         self._running: dict[str, Popen[bytes]] = {}
+        self._releases: dict[str, str] = {}
         self._made: list[str] = []
 
     def __enter__(self) -> Namespaces:
@@ -85,6 +86,7 @@ class Namespaces:
     async def start(self, name: str, release: str) -> None:
         if name not in self._made:
             self._make(name)
+        self._releases[name] = release
         data, source = self._folders.of(name)
         told = {key: value for key, value in os.environ.items() if not key.startswith("PIER_")}
         told |= environment(str(source / "fw.csv"))
@@ -124,6 +126,32 @@ class Namespaces:
 
     async def mend(self, name: str) -> None:
         ip("-n", self._hub, "link", "set", self._link(name), "up")
+
+    async def cut_pair(self, one: str, other: str) -> None:
+        """Neither hears the other any more; all others hear both."""
+        for here, there in ((one, other), (other, one)):
+            ip("-n", self._namespace(here), "rule", "add", "from", self.host(there), "blackhole")
+
+    async def mend_pair(self, one: str, other: str) -> None:
+        for here, there in ((one, other), (other, one)):
+            ip("-n", self._namespace(here), "rule", "del", "from", self.host(there), "blackhole")
+
+    def runs(self, name: str) -> bool:
+        return name in self._running and self._running[name].poll() is None
+
+    def wipe(self, name: str) -> None:
+        """Empties the disk of a host that does not run."""
+        data, _ = self._folders.of(name)
+        shutil.rmtree(data)
+        data.mkdir()
+
+    async def clone(self, name: str, copy: str) -> None:
+        """A second machine with a copy of the first one's disk: identity, memory, logs; not a process's lock."""
+        (data, logs), (copied, copied_logs) = self._folders.of(name), self._folders.of(copy)
+        shutil.rmtree(copied)
+        shutil.copytree(data, copied, ignore=shutil.ignore_patterns("node.lock", "node.json"))
+        shutil.copytree(logs, copied_logs, dirs_exist_ok=True)
+        await self.start(copy, self._releases[name])
 
     async def log(self, name: str) -> str:
         return (self._root / f"{name}.log").read_text()

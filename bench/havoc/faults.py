@@ -1,0 +1,132 @@
+"""What happens to the machines: one thing at a time, drawn from a seed, each undone after a while."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import trio
+
+from bench.havoc.hosts import Machines
+from tests.docker.namespaces import Namespaces
+
+#: A pause shorter than this nobody notices; longer ones are deaths to everybody.
+PAUSE_LEAST_S, PAUSE_MOST_S = 2.0, 30.0
+#: How long a host is away, a pair is cut, a clone lives.
+AWAY_LEAST_S, AWAY_MOST_S = 1.0, 20.0
+#: Peace between two faults: some follow each other at once, some find a ring at rest.
+PEACE_MOST_S = 15.0
+CLONE = "n31"
+
+
+@dataclass(slots=True)
+class Faults:
+    """Draws faults and makes them. `up` are the hosts that can be asked just now."""
+
+    machines: Machines
+    #: The same machines where two of them can be cut from each other.
+    cuts: Namespaces | None
+    names: list[str]
+    rng: random.Random
+    say: Callable[[str], None]
+    #: Tells the ring that a host's former self does not come back; called with the host that was wiped.
+    retire: Callable[[str], Awaitable[None]]
+    longest_s: float = PAUSE_MOST_S
+    up: set[str] = field(default_factory=set)
+    done: dict[str, int] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        menu: list[Callable[[], Awaitable[None]]] = [
+            self.pause,
+            self.pause,
+            self.kill,
+            self.leave,
+            self.wipe,
+            self.clone,
+        ]
+        cuts = self.cuts
+        if cuts is not None:
+            menu += [partial(self.cut_pair, cuts)] * 2
+        while True:
+            fault = self.rng.choice(menu)
+            await fault()
+            await trio.sleep(self.rng.uniform(0.0, min(PEACE_MOST_S, self.longest_s)))
+
+    def _draw_s(self, least_s: float, most_s: float) -> float:
+        """Short ones as often as long ones."""
+        most_s = min(most_s, self.longest_s)
+        return float(least_s * (max(1.0, most_s / least_s)) ** self.rng.random())
+
+    def _count(self, what: str) -> None:
+        self.done[what] = self.done.get(what, 0) + 1
+
+    def _victim(self) -> str:
+        return self.rng.choice(sorted(self.up))
+
+    async def pause(self) -> None:
+        name, wait_s = self._victim(), self._draw_s(PAUSE_LEAST_S, PAUSE_MOST_S)
+        self._count("pause")
+        self.say(f"{name} is paused for {wait_s:.1f} s")
+        self.up.discard(name)
+        await self.machines.pause(name)
+        try:
+            await trio.sleep(wait_s)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self.machines.resume(name)
+        self.say(f"{name} goes on")
+        self.up.add(name)
+
+    async def kill(self) -> None:
+        await self._away("is killed", self.machines.kill)
+
+    async def leave(self) -> None:
+        await self._away("leaves", self.machines.leave)
+
+    async def wipe(self) -> None:
+        async def kill_and_wipe(name: str) -> None:
+            await self.machines.kill(name)
+            self.machines.wipe(name)
+
+        name = await self._away("is wiped", kill_and_wipe)
+        await self.retire(name)
+
+    async def _away(self, what: str, go: Callable[[str], Awaitable[None]]) -> str:
+        name, wait_s = self._victim(), self._draw_s(AWAY_LEAST_S, AWAY_MOST_S)
+        self._count(what)
+        self.say(f"{name} {what}, and starts again after {wait_s:.1f} s")
+        self.up.discard(name)
+        await go(name)
+        await trio.sleep(wait_s)
+        await self.machines.start(name)
+        self.say(f"{name} starts")
+        self.up.add(name)
+        return name
+
+    async def clone(self) -> None:
+        name, wait_s = self._victim(), self._draw_s(AWAY_LEAST_S, AWAY_MOST_S)
+        self._count("clone")
+        self.say(f"{name} is cloned for {wait_s:.1f} s")
+        await self.machines.clone(name, CLONE)
+        await trio.sleep(wait_s)
+        if self.machines.runs(CLONE):
+            await self.machines.kill(CLONE)
+        if not self.machines.runs(name):
+            self.say(f"{name} was put out instead of its clone: starts")
+            await self.machines.start(name)
+        self.say("the clone is gone")
+
+    async def cut_pair(self, cuts: Namespaces) -> None:
+        self._count("cut pair")
+        one, other = self.rng.sample(self.names, 2)
+        wait_s = self._draw_s(AWAY_LEAST_S, AWAY_MOST_S)
+        self.say(f"{one} and {other} cannot reach each other for {wait_s:.1f} s")
+        await cuts.cut_pair(one, other)
+        try:
+            await trio.sleep(wait_s)
+        finally:
+            with trio.CancelScope(shield=True):
+                await cuts.mend_pair(one, other)
+        self.say(f"{one} and {other} can")
