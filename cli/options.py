@@ -9,14 +9,18 @@ FORMATS = ("table", "json", "csv", "arrow")
 
 
 def add_command(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, example: str
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    example: str,
+    more: str = "",
 ) -> argparse.ArgumentParser:
-    """A subcommand with a description and an example in its help."""
+    """A subcommand with a description and an example in its help, and whatever else is to be known."""
     return subparsers.add_parser(
         name,
         help=text.splitlines()[0],
         description=text,
-        epilog=f"example:\n  {example}",
+        epilog=f"example:\n  {example}" + (f"\n\n{more}" if more else ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

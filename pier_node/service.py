@@ -78,6 +78,8 @@ class QueryRequest:
     who: Client = ANYONE
     #: What this client holds of the node: rows that are kept for it count there.
     share: Share = field(default_factory=Share)
+    #: Tables that no node knows are taken for empty ones.
+    allow_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,17 @@ import pyarrow as pa
 
 import ufl
 from pier_node.protocol.messages import Position, Scalar
-from pier_node.service import Description, Failure
+from pier_node.service import UNKNOWN_TABLE, Description, Failure
 from query.dataflow.check import operator_problems
-from query.dataflow.normal import normal
+from query.dataflow.normal import normal, tables_of
+from query.engine.facts import HIDDEN
 from query.engine.stages import is_divisible
 from query.plan import Plan
+from query.plan_hints import did_you_mean, quoted
 from ufl.sql import Repetition, TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
-UNTOLD = "planned without the data dictionary: the ring did not say in time what tables there are"
+UNTOLD = "planned without the data dictionary: not all of the ring said in time what tables there are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,10 @@ class Text:
     time_s: int
     tables: Mapping[str, TableInfo] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
-    #: The ring did not say in time what tables there are: there may be more than these.
+    #: Not all of the ring said in time what tables there are: there may be more than these.
     untold: bool = False
+    #: Tables that no node knows are taken for empty ones.
+    allow_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Question:
     repetition: Repetition | None = None
     #: What its author should know about the answer.
     remarks: tuple[str, ...] = ()
+    #: Tables that it reads and that no node knows.
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +72,27 @@ def _compile_ufl(text: Text) -> Plan:
     return ufl.expand(normal(located.plan), text.query_id, text.time_s)
 
 
+def _ufl_question(text: Text) -> Question:
+    plan = _compile_ufl(text)
+    unknown = [name for name in tables_of(plan) if name not in text.tables and not name.startswith(HIDDEN)]
+    remarks = tuple(f"no node knows a table {quoted(name)}" for name in unknown)
+    return Question(plan, remarks=() if text.untold else remarks, unknown=tuple(unknown))
+
+
+def _ufl_tables(text: str) -> Collection[str]:
+    """The tables that a text names; none where it is no query, which compiling it will say."""
+    try:
+        plan = _compile_ufl(Text(text, "", 0))
+    except ufl.UflError:
+        return ()
+    return [name for name in tables_of(plan) if not name.startswith(HIDDEN)]
+
+
 def _compile_sql(text: Text) -> Question:
     done = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
     # Without having been told, nothing can be said of tables that nobody seems to have.
-    return Question(done.plan, done.repetition, (UNTOLD,) if text.untold else done.remarks)
+    remarks = (UNTOLD,) if text.untold else done.remarks
+    return Question(done.plan, done.repetition, remarks, done.unknown)
 
 
 def _explain_sql(text: Text) -> str:
@@ -86,9 +109,9 @@ def _describe_sql(text: Text) -> Description:
 
 LANGUAGES: dict[str, Language] = {
     "ufl": Language(
-        lambda text: Question(_compile_ufl(text)),
+        _ufl_question,
         lambda text: ufl.unparse(_compile_ufl(text)),
-        lambda text: (),
+        _ufl_tables,
         lambda text: Description(None, is_divisible(_compile_ufl(text))),
     ),
     "sql": Language(_compile_sql, _explain_sql, tables_named, _describe_sql),
@@ -96,7 +119,18 @@ LANGUAGES: dict[str, Language] = {
 
 
 def compiled(language: Language, text: Text) -> Question | Failure:
-    return _or_failure(language.compile, text)
+    """A table that nobody knows is a mistake more often than an empty table: it is told before anything runs."""
+    question = _or_failure(language.compile, text)
+    if isinstance(question, Failure) or not question.unknown or text.untold or text.allow_unknown:
+        return question
+    name = question.unknown[0]
+    return Failure(
+        UNKNOWN_TABLE,
+        f"no node knows a table {quoted(name)}",
+        hint=did_you_mean(
+            name, text.tables, "pier tables lists them; --allow-unknown takes it for an empty one"
+        ),
+    )
 
 
 def explained(language: Language, text: Text) -> str | Failure:

@@ -89,6 +89,10 @@ class Dictionary:
             if not self._left_s(until_s):
                 done(tables, False)
                 return
+            if coverage.failed or coverage.unreachable or coverage.uncovered:
+                # A node that did not say may have what nobody else has.
+                done(tables, False)
+                return
             self._all = (self._clock.now(), tables)
             self._remember(
                 {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -122,7 +123,7 @@ class QueryService:
         """As text; where it is about keys, with the nodes that own them now."""
 
         def made(language: Language, text: Text) -> tuple[str, Plan] | Failure:
-            shown, question = explained(language, text), compiled(language, text)
+            shown, question = explained(language, text), compiled(language, replace(text, allow_unknown=True))
             if isinstance(shown, Failure):
                 return shown
             return question if isinstance(question, Failure) else (shown, question.plan)
@@ -152,12 +153,14 @@ class QueryService:
             return
         query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
         until_s = self._runtime.now() + within_s
+        named_some = False
 
         def read(tables: Tables, told: bool, last: bool) -> None:
-            text = Text(request.text, query_id, time_s, tables, request.params, not told)
+            allow = request.allow_unknown
+            text = Text(request.text, query_id, time_s, tables, request.params, not told, allow)
 
             def made(result: T | Failure) -> None:
-                if isinstance(result, Failure) and tables and not last:
+                if isinstance(result, Failure) and named_some and not last:
                     self._dictionary.ask(None, until_s, lambda now, told: read(now, told, last=True))
                 else:
                     then(result)
@@ -166,6 +169,8 @@ class QueryService:
 
         def named(names: Collection[str] | Failure | None) -> None:
             assert not isinstance(names, Failure), names
+            nonlocal named_some
+            named_some = names is None or bool(names)
             recent = self._dictionary.recent(names)
             if recent is not None:
                 read(recent, told=True, last=False)
@@ -247,7 +252,8 @@ class QueryService:
                 else:
                     started(self._submit(asked, question.plan, limits, sink))
 
-            self._plan(asked.request, limits, planned)
+            # A table that has gone since the first epoch is an empty one.
+            self._plan(replace(asked.request, allow_unknown=True), limits, planned)
 
         query_id = self._rng.randbytes(8).hex()
         self._repeated[query_id] = asked

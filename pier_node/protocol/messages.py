@@ -210,6 +210,8 @@ class Ask(Message, frozen=True, tag=21):
     params: Figures = {}
     #: Only these nodes are asked, where a query can be divided so (`Described.divisible`).
     part: Slice | None = None
+    #: Tables that no node knows are taken for empty ones.
+    allow_unknown: bool = False
 
 
 class Explain(Message, frozen=True, tag=22):
@@ -305,6 +307,7 @@ class OpenLog(Message, frozen=True, tag=32):
     lease_s: Seconds
     limits: Limits = Limits()
     params: Figures = {}
+    allow_unknown: bool = False
 
 
 class LogCall(Message, frozen=True, tag=33):

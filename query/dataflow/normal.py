@@ -30,6 +30,13 @@ def read_by(plan: Plan) -> Iterator[str]:
         yield from kind.reads(options)
 
 
+def tables_of(plan: Plan) -> list[str]:
+    """Tables that a plan reads and does not make itself, each once."""
+    own = set(written_by(plan))
+    named = {table: None for kind, options in _at_work(plan) for table in kind.tables(options)}
+    return [table for table in named if table not in own]
+
+
 def written_by(plan: Plan) -> Iterator[str]:
     """Namespaces of the DHT that the operators of a plan put into or describe."""
     for kind, options in _at_work(plan):

@@ -50,6 +50,11 @@ class Operator:
         return ()
 
     @classmethod
+    def tables(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Tables of the ring whose rows it reads, unless the query itself puts them there."""
+        return cls.reads(options)
+
+    @classmethod
     def writes(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
         """Namespaces of the DHT that it puts into, or whose entries in the dictionary it changes. Rights are judged by
         this: a class that writes and does not say so writes unseen."""

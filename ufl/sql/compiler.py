@@ -44,6 +44,8 @@ class Compiled:
     relation: Relation
     #: What its author should know about the answer.
     remarks: tuple[str, ...] = ()
+    #: Tables that it names and the catalog does not have.
+    unknown: tuple[str, ...] = ()
     #: How a continuous query is repeated; None for one that is asked once.
     repetition: Repetition | None = None
 
@@ -164,7 +166,7 @@ def _compiled(tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | N
     for problem in (*plan_problems(plan), *operator_problems(plan)):
         raise Refused(problem.message, None, problem.hint)
     remarks = tuple(_nobody_has(name, tables or {}) for name in binder.unknown)
-    return Compiled(plan, tuple(lowering.builder.notes), relation, remarks, repetition)
+    return Compiled(plan, tuple(lowering.builder.notes), relation, remarks, tuple(binder.unknown), repetition)
 
 
 def _nobody_has(table: str, tables: Mapping[str, TableInfo]) -> str:

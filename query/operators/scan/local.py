@@ -5,8 +5,8 @@ A set probe reads what is there now, in turns; a stream probe gets what arrives 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 from query.batch import Batch
 from query.dataflow.context import LocalTable, with_columns
@@ -26,6 +26,10 @@ class ScanLocal(Source):
         Option("table", "text", "the name under which the node's owner registered the source", required=True),
         Option("columns", "texts", "the columns that are wanted; others may be left unread. All when absent"),
     )
+
+    @classmethod
+    def tables(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (options["table"],)
 
     def open(self) -> None:
         super().open()

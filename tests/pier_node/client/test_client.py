@@ -117,6 +117,69 @@ async def test_errors_say_whose_fault_it_is() -> None:
             await conn.cancel("nope")
 
 
+def ends(ended: str) -> Callable[[AnswerSink], None]:
+    def push(sink: AnswerSink) -> None:
+        sink.batch("t", BATCH)
+        sink.finish(m.Account("q1", asked=3, answered=1, failed=2, rows=2, ended=ended, notes=("why",)))
+
+    return push
+
+
+@pytest.mark.parametrize(
+    ("ended", "kind", "is_allowed"),
+    [
+        ("partial", client.AnswerPartial, True),
+        ("limit", client.AnswerLimited, True),
+        ("cancelled", client.AnswerCancelled, False),
+        ("failed", client.AnswerFailed, False),
+        ("of a word that nobody knows", client.AnswerFailed, False),
+    ],
+)
+async def test_an_answer_that_is_not_whole_raises_with_its_rows(
+    ended: str, kind: type[client.AnswerIncomplete], is_allowed: bool
+) -> None:
+    async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
+        node.engine.on_query = ends(ended)
+        answer = conn.query("q")
+        with pytest.raises(kind, match="1 of 3 nodes answered, 2 rows; why") as caught:
+            await answer.table()
+        assert caught.value.account == answer.account
+        assert caught.value.table is not None and caught.value.table.to_batches()[0].equals(BATCH)
+        got = 0
+        with pytest.raises(kind):
+            async for batch in conn.query("q"):
+                got += batch.num_rows
+        assert got == 2, "the rows came first"
+        allowed = conn.query("q", allow_partial=True)
+        if is_allowed:
+            assert (await allowed.table()).num_rows == 2
+            assert allowed.account is not None and allowed.account.ended == ended
+        else:
+            with pytest.raises(kind):
+                await allowed.table()
+
+
+async def test_who_cancels_does_not_expect_the_whole() -> None:
+    async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
+        node.engine.on_query = lambda sink: sink.batch("t", BATCH) and None
+        answer = conn.query("q")
+        async for _ in answer:
+            answer.cancel()
+        assert answer.account is not None and answer.account.ended == "cancelled"
+
+
+async def test_an_epoch_that_is_not_whole_is_told_by_its_account() -> None:
+    def epochs(sink: AnswerSink) -> None:
+        sink.batch("t", BATCH, 1)
+        sink.epoch_account(m.Account("q1", asked=2, answered=1, failed=1, epoch=1, ended="partial"))
+        sink.finish(m.Account("q1", asked=2, answered=2))
+
+    async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
+        node.engine.on_query = epochs
+        seen = [event async for event in conn.query("q").events()]
+        assert [event.ended for event in seen if isinstance(event, m.Account)] == ["partial", "complete"]
+
+
 async def test_leaving_an_answer_cancels_its_query() -> None:
     async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
         node.engine.on_query = lambda sink: sink.batch("t", BATCH) and None
@@ -211,6 +274,22 @@ async def test_scripts_without_an_event_loop() -> None:
         got = await trio.to_thread.run_sync(script, node.port)
     assert got["rows"] == got["table"] == 4 and got["account"].answered == 2
     assert (got["published"], got["got"], got["ring"], got["status"]) == (2, [("", b"v")], "me", 7)
+
+
+async def test_a_script_hears_of_a_part_as_a_trio_program_does() -> None:
+    def script(port: int) -> tuple[int, int]:
+        with sync.connect("127.0.0.1", port) as conn:
+            with pytest.raises(client.AnswerPartial) as caught:
+                conn.query("q").table()
+            with pytest.raises(client.AnswerPartial):
+                for _ in conn.query("q"):
+                    pass
+            assert caught.value.table is not None
+            return caught.value.table.num_rows, conn.query("q", allow_partial=True).table().num_rows
+
+    async with a_node() as node:
+        node.engine.on_query = ends("partial")
+        assert await trio.to_thread.run_sync(script, node.port) == (2, 2)
 
 
 async def test_a_script_that_cannot_connect_is_told() -> None:
