@@ -26,7 +26,8 @@ from pier_node.protocol.server import ServerLimits
 from pier_node.security import Credentials
 from pier_node.server import ClientServer, ServerOptions
 from pier_node.service import NodeStatus
-from pier_node.session import SessionJournal, SessionLimits
+from pier_node.session import SessionJournal
+from pier_node.session_limits import SessionLimits
 from query.engine.node import NODE_MESSAGES, EngineNode
 from runtime.api import Runtime
 from runtime.message import Codec

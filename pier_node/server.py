@@ -16,7 +16,8 @@ from pier_node.access.tokens import TokenBook
 from pier_node.protocol import messages as m
 from pier_node.protocol.frames import frame
 from pier_node.service import NodeService
-from pier_node.session import Session, SessionCounters, SessionJournal, SessionLimits
+from pier_node.session import Session, SessionJournal
+from pier_node.session_limits import SessionCounters, SessionLimits
 from runtime.api import Runtime, Stream
 
 #: What this end of the protocol can do; which languages are understood is the engine's affair.
@@ -136,6 +137,8 @@ class ClientServer:
         for session in self._sessions:
             counted.stale_messages += session.machine.stale_messages
             counted.requests_refused += session.machine.refused_requests
+            counted.unfit_messages += session.machine.unfit_messages
+            counted.unsaid += session.machine.unsaid
         return ServerStatistics(
             len(self._sessions),
             self._accepted,

@@ -10,7 +10,6 @@ stops itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from pier_node.access.clients import ANYONE, Client
@@ -18,7 +17,14 @@ from pier_node.access.rates import Hold, Share
 from pier_node.access.rights import holds, judged, may_cancel
 from pier_node.protocol import messages as m
 from pier_node.protocol import server as machine
-from pier_node.protocol.server import OPENING, BatchArrived, BecameReady, Gone, ServerLimits, ServerMachine
+from pier_node.protocol.server import (
+    OPENING,
+    BatchArrived,
+    BecameReady,
+    Gone,
+    ServerMachine,
+    Spoilt,
+)
 from pier_node.reply_form import failure_message, queries_message, reply_message, tables_message
 from pier_node.service import (
     FORBIDDEN,
@@ -29,40 +35,13 @@ from pier_node.service import (
     QueryRequest,
     Settlement,
 )
+from pier_node.session_holdings import Holdings
+from pier_node.session_limits import SessionCounters, SessionLimits
 from pier_node.session_sinks import Answer, Publishing
 from runtime.api import Clock, Stream, Timer
 from runtime.message import Message
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """What one client may hold of a node, and how long it may keep it waiting."""
-
-    machine: ServerLimits = field(default_factory=ServerLimits)
-    #: Answer rows kept for all queries of one connection while its client does not read.
-    backlog_bytes_max: int = 16 << 20
-    #: How long an answer waits for its reader before it is given up. Long enough for a person with a pager.
-    reader_stall_s: float = 600.0
-    #: How long a question with one answer may take, and a publication or load from its last row on.
-    call_s_max: float = 120.0
-    publish_s_max: float = 3_600.0
-
-
-@dataclass(slots=True)
-class SessionCounters:
-    """What all sessions of a node have in common: how often something had to be refused or dropped."""
-
-    requests: int = 0
-    requests_refused: int = 0
-    stale_messages: int = 0
-    protocol_errors: int = 0
-    service_errors: int = 0
-    taps_dropped: int = 0
-    answers_given_up: int = 0
-    #: Requests that the node had not answered when their time was over.
-    overdue: int = 0
 
 
 class SessionJournal(Protocol):
@@ -96,7 +75,6 @@ class Session:
         self.word = ""
         self._admits = admits
         self._share_of = share_of
-        self._share: Share | None = None
         self.counters = counters
         self.peer = stream.peer
         self._limits = limits
@@ -107,9 +85,8 @@ class Session:
         self._gone = gone
         self._answers: dict[int, Answer] = {}
         self._feeds: dict[int, Publishing] = {}
-        #: What open requests hold against the client's share; and the bytes that wait here, as last told to it.
-        self._held: dict[int, Hold] = {}
-        self._backlog_bytes = self._input_bytes = 0
+        #: What this connection holds of its client's share, once the client is known.
+        self._holdings: Holdings | None = None
         #: When requests that the node answers by itself must have been answered.
         self._watched: dict[int, Timer] = {}
         self._writable = True
@@ -125,14 +102,11 @@ class Session:
 
     def _count_input(self) -> None:
         """The beginning of a large message is the client's as much as the whole."""
-        held = 0 if self.machine.closed else self.machine.held_bytes
-        if self._share is None or held == self._input_bytes:
-            return
-        grew = held > self._input_bytes
-        self._share.adjust(Hold.INPUT_BYTES, self._input_bytes, held)
-        self._input_bytes = held
-        if grew and not self._share.has_room(Hold.INPUT_BYTES):
-            self.close(self._share.refused(Hold.INPUT_BYTES))
+        holdings = None if self.machine.closed else self._holdings
+        if holdings is not None and holdings.waiting(Hold.INPUT_BYTES, self.machine.held_bytes):
+            too_much = holdings.share.too_much(Hold.INPUT_BYTES)
+            if too_much is not None:
+                self.close(too_much)
 
     def drained(self) -> None:
         if not self._writable:
@@ -172,22 +146,20 @@ class Session:
         share = self._share_of(client)
         words = share.take(Hold.CONNECTIONS)
         if words is None:
-            self.client, self.word, self._share = client, token, share
+            self.client, self.word, self._holdings = client, token, Holdings(share)
         return words or ""
 
     def _open(self, request: int, event: machine.Event) -> None:
         """A new request, if the client may."""
-        assert self.client is not None and self._share is not None and isinstance(event, OPENING)
+        assert self.client is not None and self._holdings is not None and isinstance(event, OPENING)
         self.counters.requests += 1
         self._drop_closed()
-        refused = judged(self.client, self._share, event, self._clock.now())
+        refused = judged(self.client, self._holdings.share, event, self._clock.now())
         if refused is not None:
             self.counters.requests_refused += 1
             self.finish(request, failure_message(request, refused))
             return
-        hold = holds(event)
-        if hold is not None:
-            self._held[request] = hold
+        self._holdings.opened(request, holds(event))
         self._event(request, event)
 
     def _event(self, request: int, event: machine.Event) -> None:
@@ -208,9 +180,11 @@ class Session:
             case m.Publish():
                 feed = self._feeds[request] = Publishing(self, request)
                 asked = Publication(
-                    event.table, event.keys, event.lifetime_s, self.label, event.stage, self._share or Share()
+                    event.table, event.keys, event.lifetime_s, self.label, event.stage, self._share
                 )
                 feed.attach(self._service.publish(asked, feed))
+            case Spoilt():
+                self._fail(request, Failure("refused", event.why))
             case BatchArrived():
                 if publishing := self._feeds.get(request):
                     publishing.batch(event)
@@ -245,7 +219,7 @@ class Session:
             self.label,
             part,
             self.client or ANYONE,
-            self._share or Share(),
+            self._share,
             allow_unknown,
         )
 
@@ -329,6 +303,11 @@ class Session:
     # ---- what the sinks use --------------------------------------------------------------------------
 
     @property
+    def _share(self) -> Share:
+        assert self._holdings is not None, "nobody asks before the hello"
+        return self._holdings.share
+
+    @property
     def label(self) -> str:
         """Who asks, for lists and logs."""
         return (
@@ -337,7 +316,7 @@ class Session:
 
     def grant(self, request: int, size_bytes: int) -> None:
         """Lets a publishing client send more: at once, or as soon as its rate allows."""
-        delay_s = self._share.published(self._clock.now(), size_bytes) if self._share is not None else 0.0
+        delay_s = self._share.published(self._clock.now(), size_bytes)
         if delay_s > 0.0:
             self._clock.call_later(delay_s, self._grant_now, (request, size_bytes))
         else:
@@ -354,19 +333,17 @@ class Session:
 
     def overfull(self) -> str | None:
         """Why no more rows can wait here for their readers: this connection's, or the client's over all of them."""
-        self._count_backlog()
-        most = self._limits.backlog_bytes_max
-        if self._backlog_bytes > most:
-            return f"{self._backlog_bytes} bytes wait on this connection (client.connection_backlog_bytes_max = {most})"
-        if self._share is not None and self._backlog_bytes and not self._share.has_room(Hold.BACKLOG_BYTES):
-            return self._share.refused(Hold.BACKLOG_BYTES)
-        return None
+        waiting, most = self._backlog_bytes(), self._limits.backlog_bytes_max
+        if waiting > most:
+            return f"{waiting} bytes wait on this connection (client.connection_backlog_bytes_max = {most})"
+        return self._share.too_much(Hold.BACKLOG_BYTES) if waiting else None
 
-    def _count_backlog(self) -> None:
+    def _backlog_bytes(self) -> int:
+        """What waits here for readers; the client's share is told."""
         waiting = sum(self.machine.backlog_bytes(request) for request in self._answers)
-        if self._share is not None:
-            self._share.adjust(Hold.BACKLOG_BYTES, self._backlog_bytes, waiting)
-            self._backlog_bytes = waiting
+        if self._holdings is not None:
+            self._holdings.waiting(Hold.BACKLOG_BYTES, waiting)
+        return waiting
 
     def finish(self, request: int, message: Message) -> None:
         """The closing message of a request that still waits for one."""
@@ -374,7 +351,7 @@ class Session:
         if timer := self._watched.pop(request, None):
             timer.cancel()
         if self.machine.awaits_closing(request):
-            if self._share is not None and isinstance(message, m.Failed) and message.kind == FORBIDDEN:
+            if isinstance(message, m.Failed) and message.kind == FORBIDDEN:
                 self._share.forbidden()
             self.machine.finish(message)
         if not self.open(request):
@@ -383,13 +360,13 @@ class Session:
 
     def _drop(self, request: int) -> None:
         self._answers.pop(request, None)
-        hold = self._held.pop(request, None)
-        if hold is not None and self._share is not None:
-            self._share.give(hold)
+        if self._holdings is not None:
+            self._holdings.closed(request)
 
     def _drop_closed(self) -> None:
         """Forgets requests whose last row has been read."""
-        for request in [request for request in self._held if not self.open(request)]:
+        held = self._holdings.requests if self._holdings is not None else ()
+        for request in [request for request in held if not self.open(request)]:
             self._drop(request)
 
     def _watch(self, request: int, time_s: float, knob: str) -> None:
@@ -407,7 +384,13 @@ class Session:
             f"the node had no answer after {time_s:g} s ({knob})",
             hint="the node's log may say why; ask another node, or ask again",
         )
-        if feed := self._feeds.get(request):
+        self._fail(request, failure)
+
+    def _fail(self, request: int, failure: Failure) -> None:
+        """Ends a request from this side, and what runs for it."""
+        if answer := self._answers.get(request):
+            answer.stop(failure)
+        elif feed := self._feeds.get(request):
             feed.stop(failure)
         self.finish(request, failure_message(request, failure))
 
@@ -419,16 +402,13 @@ class Session:
             "internal", f"{type(error).__name__}: {error}", hint="the node's log has the details"
         )
         try:
-            if answer := self._answers.get(request):
-                answer.stop(failure)
-            elif feed := self._feeds.get(request):
-                feed.stop(failure)
+            self._fail(request, failure)
         except Exception as second:
             self._journal.service_error(f"cancel after {what}", second)
-        self.finish(request, failure_message(request, failure))
+            self.finish(request, failure_message(request, failure))
 
     def flush(self) -> None:
-        self._count_backlog()
+        self._backlog_bytes()
         keeps_up = True
         for piece in self.machine.take_output():
             keeps_up = self._stream.write(piece)
@@ -464,6 +444,8 @@ class Session:
     def _ended(self, reason: str) -> None:
         self.counters.stale_messages += self.machine.stale_messages
         self.counters.requests_refused += self.machine.refused_requests
+        self.counters.unfit_messages += self.machine.unfit_messages
+        self.counters.unsaid += self.machine.unsaid
         self.counters.protocol_errors += self.machine.broken
         for piece in self.machine.take_output():
             self._stream.write(piece)
@@ -487,13 +469,6 @@ class Session:
         for timer in self._watched.values():
             timer.cancel()
         self._watched.clear()
-        share, self._share = self._share, None
-        if share is None:
-            return
-        for hold in self._held.values():
-            share.give(hold)
-        self._held.clear()
-        share.adjust(Hold.BACKLOG_BYTES, self._backlog_bytes, 0)
-        share.adjust(Hold.INPUT_BYTES, self._input_bytes, 0)
-        share.give(Hold.CONNECTIONS)
-        self._backlog_bytes = self._input_bytes = 0
+        if self._holdings is not None:
+            self._holdings.give_back()
+            self._holdings = None

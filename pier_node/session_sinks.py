@@ -16,7 +16,7 @@ from pier_node.protocol import messages as m
 from pier_node.protocol.errors import LocalProtocolError
 from pier_node.protocol.flow import BacklogFull
 from pier_node.protocol.server import BatchArrived
-from pier_node.reply_form import bounded_account, clip, failure_message, reply_message
+from pier_node.reply_form import NAME_CHARS_MAX, bounded_account, clip, failure_message, reply_message
 from pier_node.service import Failure, Feed, PublicationResult, QueryHandle
 from runtime.message import Message
 
@@ -125,7 +125,9 @@ class Answer:
         if not self._session.writable:
             self._session.counters.taps_dropped += 1
             return
-        self._session.machine.say(m.Tapped(self._request, node, operator, clip(text)))
+        self._session.machine.say(
+            m.Tapped(self._request, clip(node, NAME_CHARS_MAX), clip(operator, NAME_CHARS_MAX), clip(text))
+        )
         self._session.flush()
 
     def finish(self, account: m.Account) -> None:

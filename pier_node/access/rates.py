@@ -165,10 +165,11 @@ class Share:
         """One who holds has more or less than before, whether or not there is room."""
         self._held[hold] = self._held.get(hold, 0) + now - before
 
-    def has_room(self, hold: Hold) -> bool:
-        """Whether what is held is within the limit; for what cannot be refused before it is there."""
+    def too_much(self, hold: Hold) -> str | None:
+        """The words for it, and a count, when more is held than the limit; for what cannot be refused before it is
+        there."""
         most = self._limits.holds_max.get(hold, 0)
-        return not most or self._held.get(hold, 0) <= most
+        return self.refused(hold) if most and self._held.get(hold, 0) > most else None
 
     def forbidden(self) -> None:
         """The client wanted what its token does not allow."""

@@ -137,9 +137,9 @@ class Connection:
         allow_unknown: bool = False,
     ) -> Answer:
         """Starts a query; rows come as the answer is iterated. Bounded by `window_bytes` ahead of the reader.
-        With `part`, only nodes of that part of the ring are asked. With `allow_partial`, an answer that nodes or rows are
-        missing from, or that a limit ended, is none the less an answer; with `allow_unknown`, a table that no node knows
-        is an empty one."""
+        With `part`, only nodes of that part of the ring are asked. With `allow_partial`, an answer that nodes or rows
+        are missing from, or that a limit ended, is none the less an answer; with `allow_unknown`, a table that no node
+        knows is an empty one."""
         self._require_open()
         request = self.machine.ask(text, language, window_bytes, limits, params, part, allow_unknown)
         return self._answer(request, window_bytes, allow_partial)

@@ -19,6 +19,7 @@ from pier_node.client.errors import AnswerIncomplete, ConnectionLost, PierError,
 from pier_node.protocol import client as protocol
 from pier_node.protocol import messages as m
 from pier_node.protocol.client import BatchReceived, ClientMachine
+from pier_node.protocol.errors import LocalProtocolError
 from pier_node.protocol.server import BecameReady, Gone
 from runtime.message import Message
 
@@ -98,9 +99,9 @@ class Answer(Request):
     """A query's answer as it comes: `async for batch in answer`; afterwards `answer.account` says who answered.
 
     An answer that turns out not to be whole ends in an `AnswerIncomplete` behind its rows, unless it was asked for with
-    `allow_partial`, or cancelled here. `progress` and, for continuous queries, `account` are also there while it runs; an
-    epoch that is not whole is told by its account alone. Used as a context manager it cancels the query on the way out,
-    if it still runs."""
+    `allow_partial`, or cancelled here. `progress` and, for continuous queries, `account` are also there while it runs;
+    an epoch that is not whole is told by its account alone. Used as a context manager it cancels the query on the way
+    out, if it still runs."""
 
     def __init__(self, link: Link, number: int, window_bytes: int, allow_partial: bool = False) -> None:
         super().__init__(link, number)
@@ -135,8 +136,8 @@ class Answer(Request):
         return self._ended
 
     async def events(self) -> AsyncIterator[AnswerEvent]:
-        """Rows, progress, accounts of epochs and taps in the order they came; ends with the final account, and then with
-        an `AnswerIncomplete` if that says so."""
+        """Rows, progress, accounts of epochs and taps in the order they came; ends with the final account, and then
+        with an `AnswerIncomplete` if that says so."""
         while not self._ended:
             while self._events:
                 event = self._events.popleft()
@@ -230,7 +231,13 @@ class Feed(Request):
 
     async def send(self, batch: pa.RecordBatch) -> None:
         await self._until(lambda: self._link.machine.is_ready(self.number))
-        self._link.machine.rows(self.number, self._table, batch)
+        try:
+            self._link.machine.rows(self.number, self._table, batch)
+        except LocalProtocolError as error:
+            # Nothing of it has left: the node need not be asked whether it would take it.
+            self._link.machine.cancel(self.number)
+            self._link.flush()
+            raise error_of(m.Failed(self.number, "limit", str(error))) from None
         self._link.flush()
 
     async def finish(self) -> m.Published:

@@ -21,13 +21,16 @@ PROTOCOL_VERSION = 1
 TEXT_CHARS_MAX = 16_000_000
 #: Parameters of one query, key columns of one publication, columns of one table.
 NAMES_MAX = 4_096
+#: Characters of one name, and bytes of an Arrow schema.
+NAME_CHARS_MAX = 1_024
+SCHEMA_BYTES_MAX = 1 << 20
 #: Rows of one reply that lists things: neighbours, queries, tables.
 LISTED_MAX = 65_536
 
 RequestId: TypeAlias = Annotated[int, Meta(ge=1, lt=1 << 32)]
 Bytes: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 48)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-Name: TypeAlias = Annotated[str, Meta(max_length=1_024)]
+Name: TypeAlias = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Prose: TypeAlias = Annotated[str, Meta(max_length=1 << 20)]
 QueryText: TypeAlias = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=NAMES_MAX)]
@@ -161,7 +164,7 @@ class Schema(Message, frozen=True, tag=2):
     request: RequestId
     number: Count
     table: Name
-    data: Annotated[bytes, Meta(max_length=1 << 20)]
+    data: Annotated[bytes, Meta(max_length=SCHEMA_BYTES_MAX)]
 
 
 class Rows(Message, frozen=True, tag=3):
@@ -448,7 +451,7 @@ class Described(Message, frozen=True, tag=53):
     Divisible: asked of parts of the ring, the parts' answers together are the answer."""
 
     request: RequestId
-    data: Annotated[bytes, Meta(max_length=1 << 20)]
+    data: Annotated[bytes, Meta(max_length=SCHEMA_BYTES_MAX)]
     divisible: bool
 
 

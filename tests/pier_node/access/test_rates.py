@@ -31,11 +31,11 @@ def test_what_is_held_is_bounded_told_by_name_and_given_back() -> None:
 def test_what_cannot_be_refused_beforehand_is_seen_when_it_is_too_much() -> None:
     share = Share(RateLimits(holds_max={Hold.BACKLOG_BYTES: 100}), 0.0)
     share.adjust(Hold.BACKLOG_BYTES, 0, 100)
-    assert share.has_room(Hold.BACKLOG_BYTES)
+    assert share.too_much(Hold.BACKLOG_BYTES) is None
     share.adjust(Hold.BACKLOG_BYTES, 0, 1)
-    assert not share.has_room(Hold.BACKLOG_BYTES)
+    assert "client.backlog_bytes_per_client_max = 100" in (share.too_much(Hold.BACKLOG_BYTES) or "")
     share.adjust(Hold.BACKLOG_BYTES, 100, 0)
-    assert share.has_room(Hold.BACKLOG_BYTES)
+    assert share.too_much(Hold.BACKLOG_BYTES) is None
 
 
 def test_published_bytes_are_slowed_to_the_rate() -> None:
