@@ -103,6 +103,7 @@ class QueryService:
             asked.fail(Failure("limit", str(error)))
             return asked
 
+        asked.watch(limits.time_s)
         self._plan(request, limits, lambda question: self._start(asked, question, limits))
         return asked
 
@@ -207,6 +208,7 @@ class QueryService:
             return
         if repetition is not None:
             time_s = lasting_s(repetition, asked.request, limits)
+            asked.watch(time_s)
         else:
             time_s = left_s(limits.time_s, asked.age_s)
         limits = msgspec.structs.replace(limits, time_s=time_s)
@@ -245,19 +247,25 @@ class QueryService:
             asked.fail(Failure("limit", f"limit {REPEATED_MAX} repeated queries on this node reached"))
             return
 
+        time_s = lasting_s(repetition, asked.request, limits)
+
         def submit(sink: Sink, started: Callable[[ProxyQuery | Failure], None]) -> None:
+            left = min(limits.time_s, left_s(time_s, asked.age_s))
+            within = msgspec.structs.replace(limits, time_s=left)
+
             def planned(question: Question | Failure) -> None:
                 if isinstance(question, Failure):
                     started(question)
                 else:
-                    started(self._submit(asked, question.plan, limits, sink))
+                    started(self._submit(asked, question.plan, within, sink))
 
             # A table that has gone since the first epoch is an empty one.
-            self._plan(replace(asked.request, allow_unknown=True), limits, planned)
+            self._plan(replace(asked.request, allow_unknown=True), within, planned)
 
         query_id = self._rng.randbytes(8).hex()
         self._repeated[query_id] = asked
-        again = Again(query_id, self._runtime, repetition, asked, submit)
+        asked.watch(time_s)
+        again = Again(query_id, self._runtime, repetition, asked, submit, limits.time_s, time_s)
         asked.attach(again)
         again.begin()
 

@@ -118,6 +118,10 @@ class ProxyQuery:
         self._late = False
         self._deadline = proxy.runtime.call_later(spec.limits.time_s + GRACE_S, self._overdue, None)
 
+    @property
+    def query_id(self) -> str:
+        return self.spec.id
+
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
         if any(namespace.startswith(EPOCHS) for stage in self._stages for namespace in stage.namespaces):
