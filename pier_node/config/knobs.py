@@ -118,6 +118,12 @@ class HttpSection:
     #: Where they are answered, as host:port; port 0 picks a free one; empty: nowhere. Plain HTTP without a token,
     #: and only figures and names are shown: loopback, or where your monitoring is and nobody else.
     listen: str = ""
+    #: Connections at a time, and of these from one address. One more is let in all the same, and the one that has held
+    #: the door open longest without asking is closed: /health answers whoever else is there.
+    connections_max: int = 128
+    connections_per_address_max: int = 64
+    #: From the beginning of a connection to the end of its request; a connection that takes longer is closed.
+    request_timeout_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
