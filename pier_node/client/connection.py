@@ -38,6 +38,12 @@ CONNECT_TIMEOUT_S = 10.0
 #: How long leaving waits for a goodbye to get out.
 _CLOSE_GRACE_S = 1.0
 _READ_BYTES = 256 << 10
+#: OpenSSL's numbers for a certificate of another host name, mail address or IP address.
+_OTHER_NAME_CODES = (62, 63, 64)
+OTHER_NAME = (
+    "pier keys new node --name HOST makes a certificate for a host, pier keys rotate tls --name HOST adds to one; "
+    "--tls-name NAME connects to a host whose certificate has another name"
+)
 
 T = TypeVar("T", bound=Message)
 
@@ -93,7 +99,15 @@ async def _open_stream(
     except trio.TooSlowError:
         raise ConnectFailed(f"{host}:{port} did not answer within {timeout_s:g} s") from None
     except (OSError, ssl.SSLError, trio.BrokenResourceError) as error:
+        if isinstance(error.__cause__, ssl.SSLCertVerificationError) and _is_other_name(error.__cause__):
+            raise ConnectFailed(
+                f"{host}:{port} shows a certificate that is not for {server_name or host}", OTHER_NAME
+            ) from error
         raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}") from error
+
+
+def _is_other_name(error: ssl.SSLCertVerificationError) -> bool:
+    return error.verify_code in _OTHER_NAME_CODES
 
 
 def _reason(error: BaseException) -> str:

@@ -32,6 +32,10 @@ class PierError(Exception):
 class ConnectFailed(PierError):
     """The node could not be reached, or does not let us in."""
 
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
 
 class ConnectionLost(PierError):
     """The connection ended with requests open."""

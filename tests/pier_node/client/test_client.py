@@ -14,7 +14,8 @@ import trio
 
 from pier_node import client
 from pier_node.client import sync
-from pier_node.key_files import KeysDir
+from pier_node.data_dir import DataDir
+from pier_node.key_files import KeysDir, TlsPair
 from pier_node.node_service import ComposedService
 from pier_node.protocol import messages as m
 from pier_node.server import ClientServer, ServerOptions
@@ -236,7 +237,7 @@ async def test_tls_and_token(tmp_path: Path) -> None:
     keys.make(["localhost", "127.0.0.1"])
     tls = server_context(keys.tls_certificate, keys.tls_key)
     async with a_node(ServerOptions(tokens=book("secret")), tls) as node:
-        trusting = client_context(keys.tls_authority, check_hostname=True)
+        trusting = client_context(keys.tls_authority)
         async with client.connect("127.0.0.1", node.port, token="secret", tls=trusting) as conn:
             assert (await conn.status()).pid == 7
         with pytest.raises(client.ConnectFailed, match="token not accepted"):
@@ -248,6 +249,40 @@ async def test_tls_and_token(tmp_path: Path) -> None:
         with pytest.raises(client.ConnectFailed):
             async with client.connect("127.0.0.1", node.port, token="secret", timeout_s=5):
                 raise AssertionError("connected")
+
+
+async def test_a_certificate_is_good_for_its_own_host(tmp_path: Path) -> None:
+    """A host whose certificate was taken from another is found out, and never hears the token."""
+    keys, data = KeysDir(tmp_path / "keys"), DataDir(tmp_path / "db1")
+    keys.make([])
+    data.path.mkdir()
+    pair = TlsPair(data.tls_certificate, data.tls_key)
+    keys.renew_tls(["db1.example.net"], pair)
+    shown = server_context(pair.certificate, pair.key)
+    checking = client_context(keys.tls_authority)
+    heard: list[str] = []
+
+    async with a_node(ServerOptions(tokens=book("secret")), shown) as node:
+        node.server._admits = lambda token: heard.append(token)  # type: ignore[method-assign]
+        for name in ("db2.example.net", "10.0.0.7"):
+            with pytest.raises(client.ConnectFailed, match=f"a certificate that is not for {name}") as caught:
+                async with client.connect(
+                    "127.0.0.1", node.port, token="secret", tls=checking, server_name=name
+                ):
+                    raise AssertionError("connected")
+            assert "pier keys new node --name" in caught.value.hint
+        assert not heard
+    async with a_node(ServerOptions(tokens=book("secret")), shown) as node:
+        for name in ("db1.example.net", "localhost", None):
+            opened = client.connect("127.0.0.1", node.port, token="secret", tls=checking, server_name=name)
+            async with opened as conn:
+                assert (await conn.status()).pid == 7
+        unchecked = client_context(keys.tls_authority, check_names=False)
+        opened = client.connect(
+            "127.0.0.1", node.port, token="secret", tls=unchecked, server_name="db2.example.net"
+        )
+        async with opened as conn:
+            assert (await conn.status()).pid == 7
 
 
 async def test_scripts_without_an_event_loop() -> None:
