@@ -230,7 +230,7 @@ def account_json(account: Account) -> str:
     import msgspec
 
     fields = msgspec.structs.asdict(account)
-    optional = ("epoch", "revision", "dropped", "notes")
+    optional = ("epoch", "revision", "dropped", "notes", "causes")
     shown = {
         name: value
         for name, value in fields.items()

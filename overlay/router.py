@@ -116,6 +116,15 @@ class Router(Protocol):
         """This node's place, those counted in that it found silent and has not given up: what it owns for certain."""
         ...
 
+    def certain(self) -> Arc | None:
+        """The arc that this node answers for, and nobody else, as its neighbours have agreed just now: that of `place`.
+        None where they have to be asked first."""
+        ...
+
+    def confirm(self, done: Callable[[Arc | None], None], wait_s: float) -> None:
+        """Asks the neighbours where need be, and calls done with `certain`: as soon as it is there, or after so long."""
+        ...
+
     def split(self, arc: Arc) -> list[tuple[NodeRef, Arc]]:
         """Divides the node ids in `arc`, this node's own left out, among the neighbours known inside it.
 
@@ -140,6 +149,11 @@ class Router(Protocol):
 
     def on_arc(self, handler: Callable[[Arc | None, Arc | None], None]) -> None:
         """Calls handler(old, new) whenever the owned arc changes; None means not a member."""
+        ...
+
+    def on_place(self, handler: Callable[[Arc | None, Arc | None, bool], None]) -> None:
+        """Calls handler(old, new, peaceful) whenever the arc of `place` changes, before `on_arc`. Peaceful: what was gained
+        was handed over by who had it, or nobody had it before."""
         ...
 
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:

@@ -15,7 +15,10 @@ from overlay.bamboo import BambooConfig, BambooRouter
 from overlay.dht.loopback import Loopback
 from overlay.dht.messages import DHT_MESSAGES
 from overlay.dht.publisher import Publisher, PublisherStatistics
+from overlay.dht.recall import Recall
 from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
+from overlay.relay import RELAY_MESSAGES, Relays, RelayStatistics
+from overlay.ring import NodeRef
 from overlay.router import Router
 from overlay.spread.messages import SPREAD_MESSAGES
 from overlay.spread.spread import Spread, SpreadStatistics
@@ -24,15 +27,29 @@ from runtime.api import Address, Messenger, Runtime, Timer
 from runtime.message import Message
 
 #: Everything overlay nodes say to each other, for the codec.
-OVERLAY_MESSAGES: tuple[type[Message], ...] = (*BAMBOO_MESSAGES, *DHT_MESSAGES, *SPREAD_MESSAGES)
+OVERLAY_MESSAGES: tuple[type[Message], ...] = (
+    *BAMBOO_MESSAGES,
+    *DHT_MESSAGES,
+    *SPREAD_MESSAGES,
+    *RELAY_MESSAGES,
+)
 #: A leaving node gives its objects away for at most so long.
 LEAVE_MAX_S = 30.0
 
 
 class StackRouter(Router, Protocol):
-    """What the stack needs of a router beyond the interface: its counts."""
+    """What the stack needs of a router beyond the interface: its counts, and a word with whoever looks for ways around
+    broken paths."""
 
     def statistics(self) -> Mapping[str, int]: ...
+
+    def on_unanswered(self, handler: Callable[[NodeRef], None]) -> None:
+        """Calls handler with each node that left a question unanswered, before it is taken out of use."""
+        ...
+
+    def way_found(self, address: Address) -> None:
+        """A silent node may be heard by another way now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +77,7 @@ class OverlayStatistics:
     publisher: PublisherStatistics
     spread: SpreadStatistics
     trees: TreeStatistics
+    relay: RelayStatistics
 
 
 class OverlayNode:
@@ -68,7 +86,9 @@ class OverlayNode:
     __slots__ = (
         "config",
         "dht",
+        "messenger",
         "publisher",
+        "recall",
         "router",
         "runtime",
         "spread",
@@ -83,11 +103,15 @@ class OverlayNode:
             raise ValueError(f"router: there is no {config.router!r}; there are {', '.join(ROUTERS)}")
         self.config = config
         self.runtime = runtime
-        self.router = ROUTERS[config.router](runtime, messenger, node_id, config)
-        wire = Loopback(runtime, messenger)
+        #: What everything on this node sends with: it finds a way where the straight path is broken.
+        self.messenger = relays = Relays(runtime, messenger)
+        self.router = ROUTERS[config.router](runtime, relays, node_id, config)
+        self._find_ways(relays)
+        wire = Loopback(runtime, relays)
         self.dht = Dht(runtime, wire, self.router, config.dht)
         self.publisher = Publisher(runtime, self.dht)
         self.spread = Spread(runtime, wire, self.router)
+        self.recall = Recall(runtime, self.router, self.spread, self.publisher, self.dht.doubts)
         self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
 
     def start(self) -> None:
@@ -129,7 +153,15 @@ class OverlayNode:
             publisher=self.publisher.statistics(),
             spread=self.spread.statistics(),
             trees=self.trees.statistics(),
+            relay=self.messenger.statistics(),
         )
+
+    def _find_ways(self, relays: Relays) -> None:
+        """Silence at the router makes the relays look for a path; a path found makes the router ask again."""
+        router = self.router
+        relays.helpers = lambda: [each.node.address for each in router.neighbours() if each.role != "suspect"]
+        router.on_unanswered(lambda node: relays.seek(node.address))
+        relays.found.append(router.way_found)
 
     def _go(self) -> None:
         if self.config.in_trees:

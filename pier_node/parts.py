@@ -79,7 +79,7 @@ def build_node(
     messenger.revoke(credentials.revoked)
     overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())
     tables = NodeTables()
-    engine = EngineNode(runtime, messenger, overlay, tables, services)
+    engine = EngineNode(runtime, overlay, tables, services)
 
     def snapshots() -> dict[str, object]:
         return {

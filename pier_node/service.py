@@ -46,7 +46,7 @@ from pier_node.protocol.messages import (
 T = TypeVar("T")
 #: The kinds of failure that others than their makers look at: a client's rights, and a table that nobody has.
 FORBIDDEN = "forbidden"
-UNKNOWN_TABLE = "unknown-table"
+UNKNOWN_TABLE = "unknown_table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class QueryRequest:
     who: Client = ANYONE
     #: What this client holds of the node: rows that are kept for it count there.
     share: Share = field(default_factory=Share)
-    #: Tables that no node knows are taken for empty ones.
-    allow_unknown: bool = False
+    #: Whether a table that nobody knows is one without rows, instead of an error.
+    unknown_tables: bool = False
 
 
 @dataclass(frozen=True, slots=True)

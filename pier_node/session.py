@@ -201,7 +201,7 @@ class Session:
 
     def _ask(self, event: m.Ask) -> None:
         answer = self._answers[event.request] = Answer(self, event.request)
-        asked = self._query_request(event, event.limits, event.part, event.allow_unknown)
+        asked = self._query_request(event, event.limits, event.part, event.unknown_tables)
         answer.attach(self._service.query(asked, answer))
 
     def _query_request(
@@ -209,7 +209,7 @@ class Session:
         event: m.Ask | m.Describe | m.OpenLog,
         limits: m.Limits | None = None,
         part: m.Slice | None = None,
-        allow_unknown: bool = False,
+        unknown_tables: bool = False,
     ) -> QueryRequest:
         return QueryRequest(
             event.text,
@@ -220,7 +220,7 @@ class Session:
             part,
             self.client or ANYONE,
             self._share,
-            allow_unknown,
+            unknown_tables,
         )
 
     def _own_log(self, log: str) -> LogName:
@@ -257,7 +257,7 @@ class Session:
             case m.Settle(_, load, table, verdict, tasks):
                 self._service.settle(Settlement(load, table, verdict, tasks), done)
             case m.OpenLog():
-                asked = self._query_request(event, event.limits, allow_unknown=event.allow_unknown)
+                asked = self._query_request(event, event.limits, unknown_tables=event.unknown_tables)
                 self._service.open_log(self._own_log(event.log), event.lease_s, asked, done)
             case m.LogCall(_, log, action, offset):
                 self._service.log(self._own_log(log), action, offset, done)

@@ -7,7 +7,11 @@ alone; texts are folded, cut and translated as one likes. The numbers travel bet
 from __future__ import annotations
 
 import enum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from query.counts import Count, total
 
 
 class Fault(enum.Enum):
@@ -61,6 +65,10 @@ class Cause(enum.Enum):
     CANCELLED = (20, True, Fault.CLIENT)
     #: A node gave up with an error.
     ERROR = (21, True, Fault.NODE)
+    #: Rows or states that came when their epoch was over.
+    TOO_LATE = (22, True, Fault.NODE)
+    #: A table that no node which was heard has.
+    UNKNOWN_TABLE = (23, True, Fault.AUTHOR)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.
     UNOWNED = (30, True, Fault.RING)
@@ -76,9 +84,17 @@ class Cause(enum.Enum):
         self.loses_rows = loses_rows
         self.fault = fault
 
+    @property
+    def words(self) -> str:
+        """The same for people; as a name in accounts it is the member's own in small letters."""
+        return self.name.lower().replace("_", " ")
+
+
+#: Kinds of causes that a newer version may have and this one need not know.
+NUMBERS_MAX = 256
 
 #: Counts by the causes' numbers, as they travel.
-WireCauses: TypeAlias = dict[int, int]
+WireCauses: TypeAlias = Annotated[dict[int, Count], msgspec.Meta(max_length=NUMBERS_MAX)]
 
 _BY_NUMBER = {cause.number: cause for cause in Cause}
 
@@ -95,9 +111,9 @@ def loses_rows(causes: WireCauses) -> bool:
 
 def added(one: WireCauses, other: WireCauses) -> WireCauses:
     """Two counts by cause into one; as many entries as there are causes, whatever a peer sends."""
-    total: WireCauses = {}
+    sums: WireCauses = {}
     for causes in (one, other):
         for number, count in causes.items():
             known = cause_of(number).number
-            total[known] = total.get(known, 0) + count
-    return total
+            sums[known] = total(sums.get(known, 0), count)
+    return sums

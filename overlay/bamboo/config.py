@@ -85,3 +85,9 @@ class BambooConfig:
     #: What the session estimate starts from, and its highest useful value.
     session_initial_s: float = 600.0
     session_ceiling_s: float = 3_600.0
+
+    @property
+    def lease_s(self) -> float:
+        """How long a neighbour's answer counts as its word that it has not given this node up. It buries nobody sooner
+        after hearing it: with three pings whose waits double, 3.4 s of `death_floor_s` = 6 are left at the least."""
+        return self.death_floor_s / 2

@@ -42,6 +42,7 @@ class Core:
         "runtime",
         "state",
         "suspected",
+        "unanswered",
         "view",
     )
 
@@ -58,6 +59,8 @@ class Core:
         self.counts: dict[str, int] = {}
         self.suspected: list[Callable[[NodeRef], None]] = []
         self.died: list[Callable[[NodeRef], None]] = []
+        #: Called for each question that a node left unanswered, before anything follows from it.
+        self.unanswered: list[Callable[[NodeRef], None]] = []
         #: Handlers of answers that this node may also give itself, without the network.
         self.answers: dict[type[Message], Callable[[Address, Any], None]] = {}
 
@@ -80,6 +83,19 @@ class Core:
             self.runtime.call_later(0.0, self._answer, answer)
         else:
             self.messenger.send(to, answer)
+
+    def send_again(self, to: Address, answer: Message) -> None:
+        """Sends an answer that its receiver asks for again. It may be on its way, or the path may be broken: that shows
+        when nobody acknowledges it, and by then another may be known."""
+
+        def told(arrived: bool) -> None:
+            if not arrived:
+                self.messenger.send(to, answer)
+
+        if to == self.me.address:
+            self.send(to, answer)
+        else:
+            self.messenger.send(to, answer, told)
 
     def _answer(self, answer: Message) -> None:
         self.answers[type(answer)](self.me.address, answer)

@@ -45,10 +45,10 @@ class Forwarder:
         ownership.settled.append(self._flush)
         core.messenger.on(Hop, self._on_hop)
 
-    def submit(self, key: int, payload: Any, sequence: int, receipt: bool) -> None:
-        """A message of this node's own begins its way."""
+    def submit(self, key: int, payload: Any, sequence: int, receipt: bool, again: bool = False) -> None:
+        """A message of this node's own begins its way, perhaps not for the first time."""
         me = self._core.me
-        self._process(Hop(to_wire(key), me, me.id, sequence, 0, receipt, payload), key, me)
+        self._process(Hop(to_wire(key), me, me.id, sequence, 0, receipt, payload, again=again), key, me)
 
     def _on_hop(self, sender: Address, hop: Hop) -> None:
         core = self._core
@@ -122,7 +122,10 @@ class Forwarder:
         core = self._core
         arc = core.view.arc()
         found = Found(find.token, core.me.id, WireArc(to_wire(arc.start), to_wire(arc.end)))
-        core.send(hop.origin.address, found)
+        if hop.again:
+            core.send_again(hop.origin.address, found)
+        else:
+            core.send(hop.origin.address, found)
 
     def _reroute(self, pending: Pending) -> None:
         """The next hop was silent: another one, or this node itself if nobody closer is left."""

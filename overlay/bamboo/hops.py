@@ -72,7 +72,15 @@ class Hops:
         hop = pending.hop
         self._wait(pending)
         onward = Hop(
-            hop.key, hop.origin, core.me.id, hop.sequence, hop.hops + 1, hop.receipt, hop.payload, hop.silent
+            hop.key,
+            hop.origin,
+            core.me.id,
+            hop.sequence,
+            hop.hops + 1,
+            hop.receipt,
+            hop.payload,
+            hop.silent,
+            hop.again,
         )
         core.messenger.send(pending.peer.ref.address, onward, self._notice(pending, pending.sent_at))
 

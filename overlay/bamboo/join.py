@@ -137,7 +137,14 @@ class Joiner:
     def _answer(self, join: Join) -> None:
         core = self._core
         leaves = tuple(ref for ref in core.view.leaf_refs() if ref.id != join.joiner.id)
-        core.messenger.send(join.joiner.address, JoinReply(join.path, leaves, core.churn.session_s))
+        reply = JoinReply(join.path, leaves, core.churn.session_s)
+
+        def told(arrived: bool) -> None:
+            # The joiner cannot ask anybody else for it: whoever is closest to it answers, whichever gateway it takes.
+            if not arrived and core.present:
+                core.messenger.send(join.joiner.address, reply)
+
+        core.messenger.send(join.joiner.address, reply, told)
 
     def _on_reply(self, sender: Address, reply: JoinReply) -> None:
         core = self._core

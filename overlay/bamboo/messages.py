@@ -41,6 +41,8 @@ class Hop(Message, frozen=True, tag=1):
     payload: Any
     #: Nodes found silent on the way: the next hop doubts them too, and looks.
     silent: Silent = ()
+    #: The origin has sent it before and got no answer.
+    again: bool = False
 
 
 class Receipt(Message, frozen=True, tag=2):

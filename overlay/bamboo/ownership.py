@@ -45,6 +45,10 @@ class Ownership:
         "_reviews",
         "arc_changed",
         "member_seen",
+        "peaceful",
+        "place_arc",
+        "place_changed",
+        "reviewed",
         "settled",
     )
 
@@ -58,8 +62,16 @@ class Ownership:
         self._reviews = False
         #: Whether a member has confirmed this node's place: joiners alone make no ring.
         self.member_seen = False
+        #: The same as it is with the silent neighbours in their places, and who hears of its changes: (old, new, whether
+        #: what was gained was handed over).
+        self.place_arc: Arc | None = None
+        self.place_changed: list[Callable[[Arc | None, Arc | None, bool], None]] = []
+        #: Set while a neighbour that said goodbye is taken out: it has given its objects away.
+        self.peaceful = False
         #: Called with (old, new); None is no arc.
         self.arc_changed: list[Callable[[Arc | None, Arc | None], None]] = []
+        #: Called whenever something was learned that may settle a side.
+        self.reviewed: list[Callable[[], None]] = []
         #: Called when keys that waited may be delivered, or the join is complete.
         self.settled: list[Callable[[], None]] = []
         core.view.changed = self._changed
@@ -81,9 +93,24 @@ class Ownership:
             and self._confirmed(self._before)
         )
 
+    @property
+    def neighbours(self) -> list[Peer]:
+        """Those whose word this node's arc stands on."""
+        return [side.peer for side in (self._after, self._before) if side.peer is not None]
+
+    @property
+    def both_settled(self) -> bool:
+        return self._core.state is State.MEMBER and self._after.settled and self._before.settled
+
     def publish(self) -> None:
-        """Tells of the arc owned now, if it is another than before."""
-        arc = self._core.view.arc() if self._core.state is State.MEMBER else None
+        """Tells of the arc owned now, if it is another than before; of what is certain of it first."""
+        member = self._core.state is State.MEMBER
+        place, before = self._core.view.place_arc() if member else None, self.place_arc
+        if place != before:
+            self.place_arc = place
+            for told in list(self.place_changed):
+                told(before, place, self.peaceful)
+        arc = self._core.view.arc() if member else None
         old = self._arc
         if arc != old:
             self._arc = arc
@@ -92,6 +119,11 @@ class Ownership:
 
     def review(self) -> None:
         """Something was learned: looks whether a side has settled."""
+        self._settle()
+        for handler in self.reviewed:
+            handler()
+
+    def _settle(self) -> None:
         after, before = self._after, self._before
         joining = self._core.joining
         if after.settled and before.settled and not joining:
@@ -140,26 +172,25 @@ class Ownership:
             side.settled = True
 
     def _changed(self) -> None:
-        moved = self._look(self._after) | self._look(self._before)
+        self._look(self._after)
+        self._look(self._before)
         if self._core.state is State.MEMBER:
             # A leaf that was only ever pinged may not know that it has us for one.
             for peer in self._core.view.leaves.members:
                 if not peer.met:
                     self._probes.begin(peer.ref, EXCHANGE)
-        if moved:
-            self.publish()
+        self.publish()
         self.review()
 
-    def _look(self, side: _Side) -> bool:
-        """Whether this side's neighbour is another than before."""
+    def _look(self, side: _Side) -> None:
+        """Notes it if this side's neighbour is another than before."""
         peer = self._neighbour(side)
         if peer is side.peer:
-            return False
+            return
         now = self._core.runtime.now()
         side.peer = peer
         side.since = now
         side.settled = peer is None or (peer.synced_at >= now and not self._core.joining)
-        return True
 
     def _neighbour(self, side: _Side) -> Peer | None:
         leaves = self._core.view.leaves

@@ -63,7 +63,8 @@ class Payloads:
         if (hop.origin.address, hop.sequence) not in self._ended:
             return False
         self._core.count("duplicates")
-        self._receipt(hop)
+        if hop.receipt:
+            self._core.send_again(hop.origin.address, Receipt(hop.sequence))
         return True
 
     def upcall(self, payload: Any, passage: Passage, hop: Hop) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from overlay.ring import NodeRef
@@ -33,6 +35,9 @@ class Peer(Distance, gc=False, eq=False):
     heard_at: float = 0.0
     #: When its leaf set was last merged into ours.
     synced_at: float = -1.0
+    #: When we sent the last question of ours that it answered, holding us among its leaves: it cannot have given us up
+    #: for some time after that.
+    agreed_at: float = -math.inf
     #: Whether each of us was told that the other may have it for a leaf.
     met: bool = False
     #: Possibly down: skipped everywhere until it is heard again or buried.

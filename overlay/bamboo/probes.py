@@ -116,6 +116,7 @@ class Probes:
         """A peer left a message or two pings unanswered: out of use, its neighbours warned, a probe decides."""
         core = self._core
         if not peer.suspect:
+            self._tell_unanswered(peer.ref)
             adjacent = peer is core.view.leaves.successor or peer is core.view.leaves.predecessor
             core.suspect(peer)
             if adjacent:
@@ -139,6 +140,9 @@ class Probes:
         sent_at = probe.sent_as(token) if probe is not None and probe.ref.id == wire_id else None
         if peer is not None:
             peer.heard(now)
+            if sent_at is not None and (synced or sent_at < peer.agreed_at + core.config.lease_s):
+                # A pong keeps an agreement that had not ended when the ping left: the other heard us in time.
+                peer.agreed_at = max(peer.agreed_at, sent_at)
             if synced and (sent_at is not None or token < 0):
                 peer.synced_at = now
                 peer.met = True
@@ -154,7 +158,7 @@ class Probes:
         if peer is None:
             peer = Peer(id=probe.id, ref=probe.ref, heard_at=now, met=near)
             if synced:
-                peer.synced_at = now
+                peer.synced_at, peer.agreed_at = now, sent_at
             peer.sample(rtt_s, max(view.jitter, JITTER_FLOOR))
             view.distance.sample(rtt_s)
             if not view.admit(peer, near):
@@ -238,6 +242,8 @@ class Probes:
         core = self._core
         config = core.config
         peer = core.view.known(probe.ref)
+        if peer is None or peer.heard_at <= probe.sent_at:
+            self._tell_unanswered(probe.ref)
         if peer is None:
             # A candidate: one more try, since the wait for it was a guess.
             if probe.attempts < config.probe_attempts_suspect:
@@ -257,6 +263,23 @@ class Probes:
             self._send(probe)
         else:
             self._bury(peer, near)
+
+    def _tell_unanswered(self, ref: NodeRef) -> None:
+        for handler in self._core.unanswered:
+            handler(ref)
+
+    def way_found(self, address: Address) -> None:
+        """A node that was silent may be heard by another way now, and is asked at once. That way is longer: round trips
+        measured so far say little."""
+        peer = self._core.view.peers.get(address)
+        if peer is not None:
+            peer.deviation_s += max(peer.rtt_s, 0.0)
+        probe = self.under_way.get(address) or self._given_up.pop(address, None)
+        if probe is not None:
+            probe.attempts = 0
+            self._send(probe)
+        elif peer is not None:
+            self.check(peer)
 
     def _lives(self, probe: Probe) -> None:
         """The peer spoke while its answer was awaited: it is late, not silent. A leaf's answer is still wanted."""

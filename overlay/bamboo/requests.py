@@ -90,8 +90,10 @@ class Requests:
         )
         wait_s = min(max(wait_s, config.lookup_timeout_floor_s), config.lookup_timeout_ceiling_s)
         request.timer = core.runtime.call_later(wait_s * 1.5**request.attempts, self._late, request)
+        again = request.attempts > 0
         request.attempts += 1
-        self._forwarder.submit(request.key, request.payload, request.sequence, request.notice is not None)
+        receipt = request.notice is not None
+        self._forwarder.submit(request.key, request.payload, request.sequence, receipt, again)
 
     def _late(self, request: Request) -> None:
         if request.attempts >= self._core.config.lookup_attempts_max:

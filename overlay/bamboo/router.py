@@ -18,8 +18,9 @@ from overlay.bamboo.payloads import Payloads
 from overlay.bamboo.probes import Probes
 from overlay.bamboo.requests import Requests
 from overlay.bamboo.split import split_arc
+from overlay.bamboo.tenure import Tenure
 from overlay.bamboo.tuning import Tuning
-from overlay.ring import MASK, Arc, NodeRef, owned_arc, to_wire
+from overlay.ring import Arc, NodeRef, to_wire
 from overlay.router import Deliver, Neighbour, Owner, Place, Upcall
 from runtime.api import Address, Messenger, Notice, Runtime
 from runtime.message import Message
@@ -31,7 +32,7 @@ class BambooRouter:
     """One Bamboo node."""
 
     __slots__ = ("_exchange", "_forwarder", "_joiner", "_maintenance", "_me", "_ownership", "_payloads", "_probes",
-                 "_requests", "core")  # fmt: skip
+                 "_requests", "_tenure", "core")  # fmt: skip
 
     def __init__(self, runtime: Runtime, messenger: Messenger, node_id: int, config: BambooConfig) -> None:
         self._me = NodeRef(to_wire(node_id), runtime.address)
@@ -45,6 +46,7 @@ class BambooRouter:
         self._joiner = Joiner(
             core, self._probes, candidates, self._exchange, self._ownership, self._forwarder
         )
+        self._tenure = Tenure(core, self._probes, self._ownership)
         self._requests = Requests(core, self._forwarder)
         tuning = Tuning(core, candidates, self._requests)
         self._maintenance = Maintenance(
@@ -66,7 +68,9 @@ class BambooRouter:
         self._joiner.stop()
         self.core.state = State.MEMBER
         self._ownership.reset()
+        self._ownership.peaceful = True
         self._ownership.publish()
+        self._ownership.peaceful = False
         self._maintenance.start()
 
     def join(self, gateways: Sequence[Address]) -> None:
@@ -115,13 +119,16 @@ class BambooRouter:
         return self.core.view.arc()
 
     def place(self) -> Place:
-        me = self.core.view.me_id
-        peers = [peer for peer in self.core.view.peers.values() if peer.id != me]
-        if not peers:
-            return Place(self.arc())
-        before = min(peers, key=lambda peer: (me - peer.id) & MASK)
-        after = min(peers, key=lambda peer: (peer.id - me) & MASK)
-        return Place(owned_arc(before.id, me, after.id), before.ref, after.ref)
+        before, after = self.core.view.place()
+        if before is None or after is None:
+            return Place(self.core.view.place_arc())
+        return Place(self.core.view.place_arc(), before.ref, after.ref)
+
+    def certain(self) -> Arc | None:
+        return self._tenure.certain()
+
+    def confirm(self, done: Callable[[Arc | None], None], wait_s: float) -> None:
+        self._tenure.confirm(done, wait_s)
 
     def split(self, arc: Arc) -> list[tuple[NodeRef, Arc]]:
         return split_arc(self.core.view.me_id, self.core.view.peers.values(), arc)
@@ -151,11 +158,21 @@ class BambooRouter:
     def on_arc(self, handler: Callable[[Arc | None, Arc | None], None]) -> None:
         self._ownership.arc_changed.append(handler)
 
+    def on_place(self, handler: Callable[[Arc | None, Arc | None, bool], None]) -> None:
+        self._ownership.place_changed.append(handler)
+
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.suspected.append(handler)
 
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.died.append(handler)
+
+    def on_unanswered(self, handler: Callable[[NodeRef], None]) -> None:
+        self.core.unanswered.append(handler)
+
+    def way_found(self, address: Address) -> None:
+        if self.core.present:
+            self._probes.way_found(address)
 
     def statistics(self) -> Mapping[str, int]:
         """What happened so far, by name."""
@@ -166,5 +183,7 @@ class BambooRouter:
         peer = self.core.view.known(NodeRef(leaving.id, sender))
         if peer is not None:
             self._exchange.merge(leaving.leaves)
+            self._ownership.peaceful = True
             self._probes.gone(peer)
+            self._ownership.peaceful = False
             self.core.view.ignore(peer.ref, self.core.runtime.now())

@@ -14,7 +14,7 @@ from overlay.bamboo.config import BambooConfig
 from overlay.bamboo.leafset import LeafSet
 from overlay.bamboo.peer import Distance, Peer
 from overlay.bamboo.table import RoutingTable, shared_digits
-from overlay.ring import Arc, NodeRef, closer, from_wire, owned_arc
+from overlay.ring import MASK, WHOLE, Arc, NodeRef, closer, from_wire, owned_arc
 from runtime.api import Address
 from runtime.rng import Rng
 
@@ -37,6 +37,7 @@ class View:
     __slots__ = (
         "_large_until",
         "_now",
+        "_silent",
         "changed",
         "config",
         "distance",
@@ -60,6 +61,8 @@ class View:
         self._now = now
         self._large_until = 0.0
         self.peers: dict[Address, Peer] = {}
+        #: Those of them that are suspects.
+        self._silent: dict[Address, Peer] = {}
         self.leaves = LeafSet(self.me_id, config.leaf_per_side)
         gain = config.proximity_gain if config.proximity else None
         self.table = RoutingTable(self.me_id, gain, config.block_nodes_max)
@@ -162,12 +165,14 @@ class View:
     def suspect(self, peer: Peer) -> None:
         if not peer.suspect:
             peer.suspect = True
+            self._silent[peer.ref.address] = peer
             self._reconsider(peer)
 
     def restore(self, peer: Peer) -> None:
         """A suspect was heard after all."""
         if peer.suspect:
             peer.suspect = False
+            self._silent.pop(peer.ref.address, None)
             self.leaves.rebuild(self.peers.values(), self._large())
             self.changed()
 
@@ -237,6 +242,21 @@ class View:
             return Arc(0, 0)
         return owned_arc(before.id, self.me_id, after.id)
 
+    def place(self) -> tuple[Peer | None, Peer | None]:
+        """The nearest neighbours, before and after, those counted in that are silent and not given up."""
+        before, after, me = self.leaves.predecessor, self.leaves.successor, self.me_id
+        for peer in self._silent.values():
+            if before is None or (me - peer.id) & MASK < (me - before.id) & MASK:
+                before = peer
+            if after is None or (peer.id - me) & MASK < (after.id - me) & MASK:
+                after = peer
+        return before, after
+
+    def place_arc(self) -> Arc:
+        """The arc that this node owns if everybody lives whom it has not given up."""
+        before, after = self.place()
+        return WHOLE if before is None or after is None else owned_arc(before.id, self.me_id, after.id)
+
     def leaf_refs(self) -> tuple[NodeRef, ...]:
         return tuple(peer.ref for peer in self.leaves.members)
 
@@ -257,7 +277,11 @@ class View:
         if self.peers.get(peer.ref.address) is peer:
             del self.peers[peer.ref.address]
         self.table.remove(peer)
-        self._reconsider(peer)
+        if self._silent.pop(peer.ref.address, None) is not None:
+            # It was out of use already, but its place was not ours while it might have lived.
+            self.changed()
+        else:
+            self._reconsider(peer)
 
     def _reconsider(self, peer: Peer) -> None:
         if self.leaves.holds(peer):
@@ -268,6 +292,7 @@ class View:
         """Forgets a peer that stands in no cell, unless it is a leaf."""
         if not self.leaves.holds(peer) and self.peers.get(peer.ref.address) is peer:
             del self.peers[peer.ref.address]
+            self._silent.pop(peer.ref.address, None)
 
 
 def _nothing() -> None:

@@ -9,7 +9,7 @@ from overlay.dht.watch import NewData, OnNewData, Watchers
 from overlay.objects.name import Name, Prefix
 from overlay.objects.store import ObjectStore
 from overlay.objects.stored import Outcome, Role, StoredObject
-from overlay.ring import from_wire, to_wire
+from overlay.ring import Arc, from_wire, to_wire
 from runtime.api import Runtime, Timer
 
 #: Rows of an ended query that are given up in one turn.
@@ -37,6 +37,10 @@ class Keeper:
         if stored.role is Role.PINNED:
             return True
         return self.takes(stored.name.namespace, stored.temporary, stored.id)
+
+    def lies_within(self, arc: Arc, stored: StoredObject) -> bool:
+        """The same for a scan that has an arc of its own."""
+        return stored.role is Role.PINNED or arc.contains(stored.id)
 
     def takes(self, namespace: str, temporary: bool, identifier: int) -> bool:
         """Whether an object is this node's: by what it holds for a query, else by the ring."""

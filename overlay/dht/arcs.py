@@ -1,6 +1,8 @@
-"""What of one arc lies outside another: which ids a change of ownership gained or lost."""
+"""What of one arc lies outside another, or in both: which ids a change of ownership gained or lost."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from overlay.ring import MASK, SPACE, Arc
 
@@ -22,3 +24,15 @@ def difference(arc: Arc, without: Arc | None) -> list[Arc]:
     return [
         Arc((arc.start + first) & MASK, (arc.start + last) & MASK) for first, last in pieces if first < last
     ]
+
+
+def common(arc: Arc, other: Arc) -> list[Arc]:
+    """The at most two pieces that are in both."""
+    if other.width() == SPACE:
+        return [arc]
+    return difference(arc, Arc(other.end, other.start))
+
+
+def without(arcs: Sequence[Arc], removed: Arc) -> list[Arc]:
+    """What is left of some arcs when one is taken out."""
+    return [piece for arc in arcs for piece in difference(arc, removed)]

@@ -1,7 +1,10 @@
 """Objects follow their arc: when ownership moves, so do they (PIER 3.2.3 leaves this to the publishers alone).
 
 A node that gains an arc claims it: it asks the neighbours that would own its arc if it died, which are those
-that owned it before it came, for what they hold of it. They send it in chunks and say when that was all.
+that owned it before it came, for what they hold of it. They send it in chunks and say when that was all, and of which
+parts they had everything. An arc that no goodbye and nobody's word makes whole is in doubt (`doubts`): whoever had it
+died with what it stored. An arc that is here only because its owner is silent is not claimed, since it may go back any
+moment: gets are answered together with the neighbours, and what is put meanwhile is pushed when the owner is heard.
 While a claim is open, gets in the arc are answered together with the claimed neighbours; for a few seconds
 longer they are asked when nothing is found, since a put may have reached them before they heard of the new
 owner. So "nothing there" is said only by those who can know.
@@ -19,8 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from overlay.dht.accept import Keeper, to_item
-from overlay.dht.arcs import difference
-from overlay.dht.messages import Cause, Claim, Claimed, Code, Item, Put
+from overlay.dht.arcs import common, difference, without
+from overlay.dht.doubts import Doubts
+from overlay.dht.messages import WHOLE_MAX, Cause, Claim, Claimed, Code, Item, Put
 from overlay.dht.requests import ITEM_BYTES, Entry, Requests
 from overlay.objects.name import EVERYTHING
 from overlay.objects.scan import Scan
@@ -37,6 +41,10 @@ GAINS_MAX = 64
 CLAIM_WAIT_S = 30.0
 #: How long after a claim an empty answer is still doubted: rings learn of a new neighbour in less.
 RECENT_S = 5.0
+#: How long a node vouches for the parts of its arc that it lost: who has them now has claimed them long before.
+VOUCHED_S = 30.0
+#: Such parts that are remembered.
+LOST_MAX = 64
 #: Claims of others served at once; more are answered with nothing and left to the push.
 CLAIMS_SERVED_MAX = 16
 #: How long unclaimed objects wait before they are pushed: a claim usually comes first and is cheaper.
@@ -80,9 +88,11 @@ class Handover:
         "_claims_refused",
         "_claims_sent",
         "_claims_served",
+        "_doubts",
         "_failed",
         "_gains",
         "_keeper",
+        "_lost",
         "_messenger",
         "_next_call",
         "_promoted",
@@ -96,14 +106,23 @@ class Handover:
     )
 
     def __init__(
-        self, runtime: Runtime, messenger: Messenger, router: Router, keeper: Keeper, requests: Requests
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        router: Router,
+        keeper: Keeper,
+        requests: Requests,
+        doubts: Doubts,
     ) -> None:
         self._runtime = runtime
         self._messenger = messenger
         self._router = router
         self._keeper = keeper
         self._requests = requests
+        self._doubts = doubts
         self._gains: dict[int, _Gain] = {}
+        #: Parts that were this node's with everything in them, and when it lost them; the oldest first.
+        self._lost: list[tuple[Arc, float]] = []
         self._next_call = 0
         self._serving = 0
         self._push_timer: Timer | None = None
@@ -111,6 +130,7 @@ class Handover:
         self._sent = self._pushed = self._promoted = self._failed = 0
         messenger.on(Claim, self._claim)
         messenger.on(Claimed, self._claimed)
+        router.on_place(self._place_changed)
         router.on_arc(self._arc_changed)
 
     def statistics(self) -> HandoverStatistics:
@@ -143,13 +163,36 @@ class Handover:
         self._forget_settled()
         return []
 
-    def _arc_changed(self, old: Arc | None, new: Arc | None) -> None:
+    def _place_changed(self, old: Arc | None, new: Arc | None, peaceful: bool) -> None:
+        """What this node owns for certain has changed."""
         self._forget_settled()
+        if old is not None:
+            self._remember_lost(old, new)
         if new is None:
             self._gains.clear()
+            self._doubts.keep_within(None)
             return
         for piece in difference(new, old):
+            if not peaceful:
+                self._doubts.add(piece)
             self._gain(piece)
+        self._doubts.keep_within(new)
+
+    def _remember_lost(self, old: Arc, new: Arc | None) -> None:
+        now = self._runtime.now()
+        lost = [old] if new is None else difference(old, new)
+        for doubt in self._doubts.pieces().values():
+            lost = without(lost, doubt)
+        self._lost = [each for each in self._lost if now < each[1] + VOUCHED_S]
+        self._lost = [*self._lost, *((piece, now) for piece in lost)][-LOST_MAX:]
+
+    def _arc_changed(self, old: Arc | None, new: Arc | None) -> None:
+        if new is None:
+            return
+        place = self._router.place().arc
+        for piece in difference(new, old):
+            for silent in difference(piece, place):
+                self._stand_in(silent)
         if old is not None and difference(old, new):
             self._arm_push(PUSH_DELAY_S)
 
@@ -162,17 +205,27 @@ class Handover:
 
     # --- the gaining side --------------------------------------------------------------------------------------
 
+    def _stand_in(self, arc: Arc) -> None:
+        """The arc of a silent neighbour: others are asked with this node whenever it has nothing."""
+        asked = [node.address for node in self._router.replicas(CLAIM_PEERS)]
+        if asked:
+            self._note_gain(arc, asked, [])
+
+    def _note_gain(self, arc: Arc, asked: list[Address], waiting: list[Address]) -> int:
+        now = self._runtime.now()
+        if len(self._gains) >= GAINS_MAX:
+            del self._gains[next(iter(self._gains))]
+        self._next_call = call = self._next_call + 1
+        self._gains[call] = _Gain(arc, asked, dict.fromkeys(waiting), now, now + RECENT_S)
+        return call
+
     def _gain(self, arc: Arc) -> None:
         if self._keeper.store.count:
             self._walk(lambda stored: self._promote(arc, stored))
         asked = [node.address for node in self._router.replicas(CLAIM_PEERS)]
         if not asked:
             return
-        now = self._runtime.now()
-        if len(self._gains) >= GAINS_MAX:
-            del self._gains[next(iter(self._gains))]
-        self._next_call = call = self._next_call + 1
-        self._gains[call] = _Gain(arc, asked, dict.fromkeys(asked), now, now + RECENT_S)
+        call = self._note_gain(arc, asked, asked)
         claim = Claim(call, WireArc(to_wire(arc.start), to_wire(arc.end)))
         for address in asked:
             self._claims_sent += 1
@@ -186,6 +239,10 @@ class Handover:
         return notice
 
     def _claimed(self, sender: Address, message: Claimed) -> None:
+        gain = self._gains.get(message.call)
+        if gain is not None and sender in gain.waiting:
+            arcs = [Arc(from_wire(each.start), from_wire(each.end)) for each in message.whole]
+            self._doubts.vouched([piece for arc in arcs for piece in common(arc, gain.arc)])
         self._answered(message.call, sender)
 
     def _answered(self, call: int, address: Address) -> None:
@@ -221,6 +278,7 @@ class Handover:
         self._serving += 1
         self._claims_served += 1
         arc = Arc(from_wire(message.arc.start), from_wire(message.arc.end))
+        failed_before = self._failed
 
         def wanted(stored: StoredObject) -> bool:
             movable = stored.role is not Role.PINNED and not self._keeper.holds.keeps(stored)
@@ -228,9 +286,18 @@ class Handover:
 
         def finished(sent: int) -> None:
             self._serving -= 1
-            self._messenger.send(sender, Claimed(message.call, sent))
+            whole = self._whole(arc) if self._failed == failed_before else []
+            wires = tuple(WireArc(to_wire(each.start), to_wire(each.end)) for each in whole[:WHOLE_MAX])
+            self._messenger.send(sender, Claimed(message.call, sent, wires))
 
         self._give(wanted, Cause.MOVED, sender, False, finished)
+
+    def _whole(self, arc: Arc) -> list[Arc]:
+        """The parts of an arc that were this node's until just now, with everything in them."""
+        now = self._runtime.now()
+        return [
+            piece for lost, at in self._lost if now < at + VOUCHED_S for piece in common(lost, arc)
+        ]  # fmt: skip
 
     def _arm_push(self, delay_s: float) -> None:
         if self._push_timer is None and self._keeper.store.count:

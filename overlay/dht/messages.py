@@ -16,6 +16,8 @@ from runtime.message import Message, Part, WireId
 
 #: Namespaces, keys and suffixes: long enough for any key made of a few columns.
 NAME_CHARS_MAX = 1024
+#: Arcs in the answer to a claim.
+WHOLE_MAX = 16
 #: Objects in one message; the byte bound of the sender is usually met first.
 ITEMS_MAX = 65_536
 
@@ -127,6 +129,8 @@ class Answer(Part, frozen=True):
     found: Annotated[tuple[Found, ...], msgspec.Meta(max_length=ITEMS_MAX)] = ()
     #: There is more after the last suffix: ask again with `after`.
     more: bool = False
+    #: The node is sure of its arc and of having all there is in it; else something may be missing.
+    sure: bool = True
 
 
 class GetReply(Message, frozen=True, tag=53):
@@ -208,6 +212,8 @@ class Claimed(Message, frozen=True, tag=63):
 
     call: Count
     objects: Count
+    #: Parts of it that were mine until you came, with everything in them.
+    whole: Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=WHOLE_MAX)] = ()
 
 
 DHT_MESSAGES: tuple[type[Message], ...] = (

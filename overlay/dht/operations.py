@@ -69,6 +69,8 @@ class Got:
 
     code: Code
     objects: tuple[GotObject, ...] = ()
+    #: False: the owner was not sure of its arc, or of having all that was published there.
+    sure: bool = True
 
 
 def id_of(namespace: str, key: str, target: Target) -> int:

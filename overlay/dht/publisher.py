@@ -10,11 +10,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from overlay.dht.messages import Code
-from overlay.dht.operations import PutObject, RenewObject
+from overlay.dht.operations import PutObject, RenewObject, id_of
 from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
+from overlay.ring import Arc
 from runtime.api import Runtime, Timer
 
 #: Objects one node may keep alive; about 400 bytes each besides their values.
@@ -25,6 +27,8 @@ RENEWAL_SHARE = 0.4
 STEP_S = 1.0
 #: What failed or was refused is tried again after this share of its period.
 RETRY_SHARE = 0.1
+#: Heirs of dead nodes that are served together; more are told to ask again.
+LOOK_AFTER_MAX = 256
 #: Renewals under way at once; the rest of a step follows when they have ended.
 BURST_OBJECTS = 4096
 
@@ -54,6 +58,7 @@ class Publisher:
     __slots__ = (
         "_dht",
         "_heap",
+        "_looking_after",
         "_objects",
         "_over_limit",
         "_published_max",
@@ -66,6 +71,7 @@ class Publisher:
         "_steps",
         "_timer",
         "_timer_step",
+        "_to_look_after",
         "_unreached",
         "_version",
     )
@@ -80,6 +86,9 @@ class Publisher:
         self._objects: dict[Name, _Published] = {}
         self._steps: dict[int, list[Name]] = {}
         self._heap: list[int] = []
+        #: Arcs in which lost objects are to be put again, and who waits for that.
+        self._to_look_after: list[tuple[tuple[Arc, ...], Callable[[bool], None]]] = []
+        self._looking_after = False
         self._timer: Timer | None = None
         self._timer_step = 0
         self._puts = self._renewals = self._republished = 0
@@ -118,6 +127,17 @@ class Publisher:
                 ended.append(RenewObject(name, 0.0, published.put.target))
         if end_now and ended:
             self._dht.renew_many(ended)
+
+    def look_after(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
+        """Renews at once what is published in some arcs, and puts again what is lost there; `done` tells whether all
+        of it has an answer. Several that come while one is at work are done together."""
+        if len(self._to_look_after) >= LOOK_AFTER_MAX:
+            self._runtime.call_later(0.0, done, False)
+            return
+        self._to_look_after.append((tuple(arcs), done))
+        if not self._looking_after:
+            self._looking_after = True
+            self._runtime.call_later(0.0, self._begin_looking_after, None)
 
     def names(self) -> list[Name]:
         return list(self._objects)
@@ -166,6 +186,53 @@ class Publisher:
         names.append(published.put.name)
         self._arm()
 
+    def _begin_looking_after(self, _: None) -> None:
+        asked, self._to_look_after = self._to_look_after, []
+        if not asked:
+            self._looking_after = False
+            return
+        arcs = [arc for wanted, _done in asked for arc in wanted]
+        names = iter(list(self._objects))
+        reached = True
+
+        def ended(codes: list[Code]) -> None:
+            nonlocal reached
+            reached = reached and not any(code in (Code.UNREACHED, Code.LIMIT) for code in codes)
+            self._runtime.call_later(0.0, step, None)
+
+        def step(_: None) -> None:
+            chunk = list(islice(names, BURST_OBJECTS))
+            if not chunk:
+                for _arcs, done in asked:
+                    done(reached)
+                self._begin_looking_after(None)
+                return
+            found = [self._objects[name] for name in chunk if name in self._objects]
+            found = [each for each in found if any(arc.contains(_id_of(each)) for arc in arcs)]
+            if found:
+                self._renew_lost(found, ended)
+            else:
+                ended([])
+
+        step(None)
+
+    def _renew_lost(self, found: list[_Published], done: Callable[[list[Code]], None]) -> None:
+        """Renews out of turn; what its owner does not have is put again before it is done."""
+
+        def renewed(codes: list[Code]) -> None:
+            lost = [each for each, code in zip(found, codes, strict=True) if code is Code.UNKNOWN]
+            lost = [each for each in lost if self._objects.get(each.put.name) is each]
+            rest: list[Code] = [code for code in codes if code is not Code.UNKNOWN]
+            if not lost:
+                done(rest)
+                return
+            self._republished += len(lost)
+            self._puts += len(lost)
+            self._dht.put_many([each.put for each in lost], lambda puts: done([*rest, *puts]))
+
+        self._renewals += len(found)
+        self._dht.renew_many([_renewal(each) for each in found], renewed)
+
     def _arm(self) -> None:
         if not self._heap or (self._timer is not None and self._timer_step <= self._heap[0]):
             return
@@ -192,8 +259,7 @@ class Publisher:
             self._arm()
             return
         self._renewals += len(due)
-        renewals = [RenewObject(p.put.name, p.put.lifetime_s, p.put.target, p.put.version) for p in due]
-        self._dht.renew_many(renewals, lambda codes: self._renewed(due, codes))
+        self._dht.renew_many([_renewal(each) for each in due], lambda codes: self._renewed(due, codes))
 
     def _renewed(self, due: list[_Published], codes: list[Code]) -> None:
         lost = []
@@ -208,3 +274,13 @@ class Publisher:
             self._republished += len(lost)
             self._put(lost, None)
         self._arm()
+
+
+def _renewal(published: _Published) -> RenewObject:
+    put = published.put
+    return RenewObject(put.name, put.lifetime_s, put.target, put.version)
+
+
+def _id_of(published: _Published) -> int:
+    put = published.put
+    return id_of(put.name.namespace, put.name.key, put.target)

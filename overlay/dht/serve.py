@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from overlay.dht.accept import Keeper, to_found
 from overlay.dht.copies import Copies
 from overlay.dht.handover import Handover
@@ -32,6 +34,7 @@ from overlay.dht.messages import (
 from overlay.dht.own_arc import OwnArc
 from overlay.dht.owners import OwnerCache
 from overlay.dht.requests import ITEM_BYTES, Entry, Requests
+from overlay.dht.standing import Standings
 from overlay.objects.name import Name
 from overlay.objects.stored import StoredObject
 from overlay.ring import MASK, Arc, WireArc, from_wire, to_wire
@@ -40,6 +43,8 @@ from runtime.api import Address, Messenger, Runtime
 
 #: How many other owners one refusal names.
 HINTS_MAX = 64
+#: How long a get waits until this node is sure of its arc: a round trip to its neighbours, where nobody is silent.
+SURE_S = 1.0
 _NOT_MINE = Answer(Code.NOT_MINE)
 _BUSY = Answer(Code.BUSY)
 
@@ -72,6 +77,7 @@ class Server:
         "_requests",
         "_router",
         "_runtime",
+        "_standings",
     )
 
     def __init__(
@@ -80,6 +86,7 @@ class Server:
         messenger: Messenger,
         router: Router,
         own: OwnArc,
+        standings: Standings,
         keeper: Keeper,
         cache: OwnerCache,
         requests: Requests,
@@ -91,6 +98,7 @@ class Server:
         self._messenger = messenger
         self._router = router
         self._own = own
+        self._standings = standings
         self._keeper = keeper
         self._cache = cache
         self._requests = requests
@@ -189,6 +197,13 @@ class Server:
     # --- get ---------------------------------------------------------------------------------------------------
 
     def _get(self, sender: Address, message: Get) -> None:
+        """A node that its neighbours may have given up asks them first."""
+        if message.anyhow or not self._own.member or self._router.certain() is not None:
+            self._answer_get(sender, message)
+        else:
+            self._router.confirm(lambda _: self._answer_get(sender, message), SURE_S)
+
+    def _answer_get(self, sender: Address, message: Get) -> None:
         answers: list[Answer] = []
         strangers: list[int] = []
         elsewhere: list[tuple[int, Want, list[Address]]] = []
@@ -202,6 +217,8 @@ class Server:
                 continue
             answer, size = self._read(want, budget)
             budget -= size
+            if not message.anyhow and not self._standings.is_sure_of(identifier):
+                answer = msgspec.structs.replace(answer, sure=False)
             answers.append(answer)
             if self._handover.recent and not message.anyhow:
                 holders = self._handover.previous_holders(identifier, empty=not answer.found)
@@ -278,11 +295,12 @@ def merge_answers(ours: Answer, theirs: Answer) -> Answer:
     """What two holders of one key have; on the same suffix ours counts. When one of them has more to come,
     only what lies before its last suffix is complete."""
     found = {each.suffix: each for each in (*theirs.found, *ours.found)}
+    sure = ours.sure
     ends = [answer.found[-1].suffix if answer.found else "" for answer in (ours, theirs) if answer.more]
     if not ends:
-        return Answer(Code.OK, tuple(found.values()))
+        return Answer(Code.OK, tuple(found.values()), sure=sure)
     page = tuple(found[suffix] for suffix in sorted(found) if suffix <= min(ends))
-    return Answer(Code.OK, page, more=True)
+    return Answer(Code.OK, page, more=True, sure=sure)
 
 
 def build_get(call: int, wants: tuple[Any, ...], anyhow: bool) -> Get:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from overlay.dht.accept import Keeper
 from overlay.dht.collect import Batch, Reading
 from overlay.dht.copies import Copies
+from overlay.dht.doubts import Doubts
 from overlay.dht.handover import Handover, HandoverStatistics
 from overlay.dht.holds import Holds
 from overlay.dht.loopback import Loopback
@@ -34,9 +36,12 @@ from overlay.dht.requests import ITEM_BYTES, Entry, Requests, RequestStatistics
 from overlay.dht.resolve import Resolver
 from overlay.dht.sends import MultiSent, Sends, SendStatistics
 from overlay.dht.serve import Server, ServeStatistics, build_get
+from overlay.dht.standing import Standing, Standings
 from overlay.dht.watch import OnNewData, OnPassing, Subscription
 from overlay.objects.name import Name, Prefix
 from overlay.objects.store import ObjectStore, StoreLimits, StoreStatistics
+from overlay.objects.stored import Role
+from overlay.ring import Arc
 from overlay.router import Router
 from runtime.api import Address, Messenger, Runtime
 
@@ -80,6 +85,8 @@ class Dht:
         "_runtime",
         "_sends",
         "_server",
+        "_standings",
+        "doubts",
     )
 
     def __init__(self, runtime: Runtime, messenger: Messenger, router: Router, config: DhtConfig) -> None:
@@ -93,13 +100,16 @@ class Dht:
         self._requests = Requests(
             runtime, wire, router.me, own, self._cache, self._resolver, config.message_bytes_max
         )
-        self._handover = Handover(runtime, wire, router, self._keeper, self._requests)
+        self.doubts = Doubts()
+        self._standings = Standings(runtime, router, self.doubts)
+        self._handover = Handover(runtime, wire, router, self._keeper, self._requests, self.doubts)
         self._copies = Copies(runtime, router, self._requests)
         self._server = Server(
             runtime,
             wire,
             router,
             own,
+            self._standings,
             self._keeper,
             self._cache,
             self._requests,
@@ -202,26 +212,44 @@ class Dht:
 
     # --- this node ---------------------------------------------------------------------------------------------
 
+    def stand(self, done: Callable[[Standing], None], wait_s: float) -> None:
+        """As what this node answers for a published table; waits so long at most for it to be sure."""
+        self._standings.take(done, wait_s)
+
     def local_scan(
-        self, prefix: Prefix, each: Callable[[list[GotObject]], None], done: Callable[[], None]
+        self,
+        prefix: Prefix,
+        each: Callable[[list[GotObject]], None],
+        done: Callable[[], None],
+        within: Arc | None = None,
+        strays: Callable[[int], None] | None = None,
     ) -> Subscription:
         """Shows every object that belongs to this node, in chunks; cancel to end early. Together with a
-        `new_data` subscription made in the same turn every object is seen exactly once."""
+        `new_data` subscription made in the same turn every object is seen exactly once. With an arc of a `Standing`
+        what lies within it belongs, whatever the ring does meanwhile; `strays` then hears how many objects outside it
+        this node has taken in and not yet handed to their owner, if there are any."""
         scan = self._keeper.store.scan(prefix)
-        cancelled = False
+        belongs = self._keeper.belongs if within is None else partial(self._keeper.lies_within, within)
+        cancelled, astray = False, 0
 
         def step(_: None) -> None:
             if cancelled:
                 return
+            nonlocal astray
             now = self._runtime.now()
+            seen = scan.next(SCAN_CHUNK_OBJECTS, now)
             chunk = [
                 GotObject(stored.name, stored.value, stored.expires_at - now)
-                for stored in scan.next(SCAN_CHUNK_OBJECTS, now)
-                if self._keeper.belongs(stored)
+                for stored in seen
+                if belongs(stored)
             ]
+            if within is not None:
+                astray += sum(stored.role is Role.PRIMARY and not belongs(stored) for stored in seen)
             if chunk:
                 each(chunk)
             if scan.finished:
+                if astray and strays is not None:
+                    strays(astray)
                 done()
             else:
                 self._runtime.call_later(0.0, step, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from overlay.spread.messages import NAMED_MAX, WireAccount
+from overlay.spread.messages import NAMED_MAX, NODES_MAX, WireAccount
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Account:
 
     def plus(self, other: Account) -> Account:
         return Account(
-            self.received + other.received,
-            self.answered + other.answered,
-            self.failed + other.failed,
-            self.unreachable + other.unreachable,
-            self.uncovered + other.uncovered,
+            min(NODES_MAX, self.received + other.received),
+            min(NODES_MAX, self.answered + other.answered),
+            min(NODES_MAX, self.failed + other.failed),
+            min(NODES_MAX, self.unreachable + other.unreachable),
+            min(NODES_MAX, self.uncovered + other.uncovered),
             (self.failed_nodes + other.failed_nodes)[:NAMED_MAX],
             (self.unreachable_nodes + other.unreachable_nodes)[:NAMED_MAX],
         )

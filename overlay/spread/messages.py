@@ -16,11 +16,14 @@ PAYLOAD_BYTES_MAX = 4 << 20
 DEPTH_MAX = 255
 #: Nodes named in an account; beyond that they are only counted.
 NAMED_MAX = 64
+#: Nodes counted in an account: a peer that has more to tell of makes no sense, and sums stay below it.
+NODES_MAX = 1 << 32
 
 SpreadId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Body: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
 Topic: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Nodes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NODES_MAX)]
 #: The place in the order of trees over the same nodes: see `overlay.spread.spread`.
 Version: TypeAlias = Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=DEPTH_MAX)]
 Named: TypeAlias = Annotated[tuple[WireId, ...], msgspec.Meta(max_length=NAMED_MAX)]
@@ -38,11 +41,11 @@ class WireMissing(Part, frozen=True):
 
 
 class WireAccount(Part, frozen=True):
-    received: Count = 0
-    answered: Count = 0
-    failed: Count = 0
-    unreachable: Count = 0
-    uncovered: Count = 0
+    received: Nodes = 0
+    answered: Nodes = 0
+    failed: Nodes = 0
+    unreachable: Nodes = 0
+    uncovered: Nodes = 0
     failed_nodes: Named = ()
     unreachable_nodes: Named = ()
 

@@ -210,6 +210,9 @@ class MessageHost:
         self._machine.revoke(node_ids)
         self._tell()
 
+    def is_revoked(self, node_id: bytes) -> bool:
+        return self._machine.is_revoked(node_id)
+
     def statistics(self) -> Statistics:
         return self._machine.statistics()
 

@@ -272,6 +272,9 @@ class UdpCC:
             if peer.session is not None and peer.session.remote_id in node_ids:
                 self._peers.forget(peer)
 
+    def is_revoked(self, node_id: bytes) -> bool:
+        return node_id in self._handshake.revoked
+
     def peer_id(self, address: str) -> bytes | None:
         """The node id at an address, once a session with it is up."""
         peer = self._peers.by_address.get(address)

@@ -116,7 +116,7 @@ _BY_KIND: dict[str, type[RequestFailed]] = {
     "syntax": QueryRejected,
     "plan": QueryRejected,
     "unsupported": QueryRejected,
-    "unknown-table": UnknownTable,
+    "unknown_table": UnknownTable,
     "limit": LimitReached,
     "refused": Refused,
     "forbidden": Forbidden,

@@ -199,4 +199,5 @@ def wire_account(account: Account) -> WireAccount:
         ended=account.ended,
         dropped=account.dropped,
         notes=(*account.errors, *account.hints, *missing),
+        causes={cause.name.lower(): count for cause, count in account.causes.items()},
     )

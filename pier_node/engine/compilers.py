@@ -6,15 +6,16 @@ the same plan. SQL is helped by what the ring knows of its tables.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
 import ufl
 from pier_node.protocol.messages import Position, Scalar
-from pier_node.service import UNKNOWN_TABLE, Description, Failure
+from pier_node.service import Description, Failure
 from query.dataflow.check import operator_problems
 from query.dataflow.normal import normal, tables_of
 from query.engine.facts import HIDDEN
@@ -24,7 +25,29 @@ from query.plan_hints import did_you_mean, quoted
 from ufl.sql import Repetition, TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
-UNTOLD = "planned without the data dictionary: not all of the ring said in time what tables there are"
+UNTOLD = "planned without the data dictionary: the ring did not say in time what tables there are"
+
+
+class Told(enum.Enum):
+    """How much of the ring has said what tables there are."""
+
+    #: Every node, or the dictionary about all tables that matter.
+    ALL = "all"
+    #: Those that could be reached.
+    SOME = "some"
+    #: It took too long.
+    LATE = "late"
+
+
+class UnknownTable(NamedTuple):
+    """A table that nobody has, and what may have been meant."""
+
+    name: str
+    hint: str
+
+    @property
+    def message(self) -> str:
+        return f"unknown table {quoted(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +59,13 @@ class Text:
     time_s: int
     tables: Mapping[str, TableInfo] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
-    #: Not all of the ring said in time what tables there are: there may be more than these.
-    untold: bool = False
-    #: Tables that no node knows are taken for empty ones.
-    allow_unknown: bool = False
+    #: How much of the ring has said what tables there are.
+    told: Told = Told.ALL
+
+    @property
+    def untold(self) -> bool:
+        """The ring did not say in time what tables there are: there may be more than these."""
+        return self.told is Told.LATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +76,8 @@ class Question:
     repetition: Repetition | None = None
     #: What its author should know about the answer.
     remarks: tuple[str, ...] = ()
-    #: Tables that it reads and that no node knows.
-    unknown: tuple[str, ...] = ()
+    #: Tables that it names and that nobody who was heard has.
+    unknown: tuple[UnknownTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +100,13 @@ def _compile_ufl(text: Text) -> Plan:
 
 def _ufl_question(text: Text) -> Question:
     plan = _compile_ufl(text)
-    unknown = [name for name in tables_of(plan) if name not in text.tables and not name.startswith(HIDDEN)]
-    remarks = tuple(f"no node knows a table {quoted(name)}" for name in unknown)
-    return Question(plan, remarks=() if text.untold else remarks, unknown=tuple(unknown))
+    if text.untold:
+        return Question(plan, remarks=(UNTOLD,))
+    names = [name for name in tables_of(plan) if name not in text.tables and not name.startswith(HIDDEN)]
+    unknown = tuple(UnknownTable(name, did_you_mean(name, text.tables)) for name in names)
+    return Question(
+        plan, remarks=tuple(f"no node knows a table {quoted(name)}" for name in names), unknown=unknown
+    )
 
 
 def _ufl_tables(text: str) -> Collection[str]:
@@ -91,8 +121,10 @@ def _ufl_tables(text: str) -> Collection[str]:
 def _compile_sql(text: Text) -> Question:
     done = compile_sql(text.text, text.query_id, text.time_s, text.tables, text.params)
     # Without having been told, nothing can be said of tables that nobody seems to have.
-    remarks = (UNTOLD,) if text.untold else done.remarks
-    return Question(done.plan, done.repetition, remarks, done.unknown)
+    if text.untold:
+        return Question(done.plan, done.repetition, (UNTOLD,))
+    unknown = tuple(UnknownTable(name, did_you_mean(name, text.tables)) for name in done.unknown)
+    return Question(done.plan, done.repetition, done.remarks, unknown)
 
 
 def _explain_sql(text: Text) -> str:
@@ -119,18 +151,7 @@ LANGUAGES: dict[str, Language] = {
 
 
 def compiled(language: Language, text: Text) -> Question | Failure:
-    """A table that nobody knows is a mistake more often than an empty table: it is told before anything runs."""
-    question = _or_failure(language.compile, text)
-    if isinstance(question, Failure) or not question.unknown or text.untold or text.allow_unknown:
-        return question
-    name = question.unknown[0]
-    return Failure(
-        UNKNOWN_TABLE,
-        f"no node knows a table {quoted(name)}",
-        hint=did_you_mean(
-            name, text.tables, "pier tables lists them; --allow-unknown takes it for an empty one"
-        ),
-    )
+    return _or_failure(language.compile, text)
 
 
 def explained(language: Language, text: Text) -> str | Failure:

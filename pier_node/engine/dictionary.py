@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from overlay.spread.account import Account as Coverage
+from pier_node.engine.compilers import Told
 from query.batch.types import parse_type
 from query.engine.catalog import Catalog
 from query.engine.facts import TableFacts
@@ -49,15 +50,15 @@ class Dictionary:
         return found
 
     def ask(
-        self, names: Collection[str] | None, until_s: float, done: Callable[[Tables, bool], None]
+        self, names: Collection[str] | None, until_s: float, done: Callable[[Tables, Told], None]
     ) -> None:
-        """What the ring says now of some tables, or of all; and whether it has said all by a time of the clock."""
+        """What the ring says now of some tables, or of all; and how much of it had said so by a time of the clock."""
         wanted = None if names is None else list(dict.fromkeys(name.lower() for name in names))
         if wanted is None or len(wanted) > LOOKED_UP_MAX:
             self._ask_all(wanted, until_s, done)
             return
         if not wanted:
-            done({}, True)
+            done({}, Told.ALL)
             return
         found: dict[str, Tables] = {}
 
@@ -67,7 +68,7 @@ class Dictionary:
                 return
             if all(found.values()):
                 self._remember(found)
-                done({name: info for tables in found.values() for name, info in tables.items()}, True)
+                done({name: info for tables in found.values() for name, info in tables.items()}, Told.ALL)
             else:
                 self._ask_all(wanted, until_s, done)
 
@@ -82,16 +83,16 @@ class Dictionary:
         return max(0.0, until_s - self._clock.now())
 
     def _ask_all(
-        self, wanted: Collection[str] | None, until_s: float, done: Callable[[Tables, bool], None]
+        self, wanted: Collection[str] | None, until_s: float, done: Callable[[Tables, Told], None]
     ) -> None:
         def answered(facts: list[TableFacts], coverage: Coverage) -> None:
             tables = {each.name: info_of(each) for each in facts}
             if not self._left_s(until_s):
-                done(tables, False)
+                done(tables, Told.LATE)
                 return
-            if coverage.failed or coverage.unreachable or coverage.uncovered:
-                # A node that did not say may have what nobody else has.
-                done(tables, False)
+            if not coverage.complete:
+                # What the others have may be missing from it: that is not worth remembering.
+                done(tables, Told.SOME)
                 return
             self._all = (self._clock.now(), tables)
             self._remember(
@@ -100,7 +101,7 @@ class Dictionary:
                     for name in wanted or ()
                 }
             )
-            done(tables, True)
+            done(tables, Told.ALL)
 
         self._catalog.ask(answered, self._left_s(until_s))
 

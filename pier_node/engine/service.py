@@ -14,7 +14,16 @@ from overlay.spread.account import Account as Coverage
 from pier_node.access.rights import may_run
 from pier_node.engine.again import Again
 from pier_node.engine.asking import Asked
-from pier_node.engine.compilers import LANGUAGES, Language, Question, Text, compiled, described, explained
+from pier_node.engine.compilers import (
+    LANGUAGES,
+    Language,
+    Question,
+    Text,
+    Told,
+    compiled,
+    described,
+    explained,
+)
 from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.owners import with_owners
@@ -24,6 +33,7 @@ from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
 from pier_node.protocol.messages import Account, QueryEntry, Slice, TableEntry
 from pier_node.protocol.messages import Limits as WireLimits
 from pier_node.service import (
+    UNKNOWN_TABLE,
     AnswerSink,
     Description,
     Failure,
@@ -38,6 +48,7 @@ from pier_node.service import (
     Reply,
     Settlement,
 )
+from query.causes import Cause
 from query.dataflow.budget import Limits
 from query.engine.facts import TableFacts
 from query.engine.node import EngineNode
@@ -64,6 +75,7 @@ CONTINUOUS_S_MAX = 30 * 86_400.0
 SPREAD_S = 60.0
 #: Queries of clients of one node that are asked again in every epoch.
 REPEATED_MAX = 256
+UNKNOWN_HINT = "pier tables lists those there are; --allow-unknown takes it for an empty one"
 #: Query text shown in lists of queries.
 TEXT_SHOWN_CHARS = 200
 
@@ -116,6 +128,9 @@ class QueryService:
             question = compiled(language, text)
             if isinstance(question, Failure):
                 return question
+            if question.unknown and text.told is Told.ALL and not request.unknown_tables:
+                table = question.unknown[0]
+                return Failure(UNKNOWN_TABLE, table.message, hint=table.hint or UNKNOWN_HINT)
             return may_run(request.who, question.plan, text.query_id) or question
 
         self._read(request, allowed, then, min(PLAN_S, limits.time_s))
@@ -124,7 +139,7 @@ class QueryService:
         """As text; where it is about keys, with the nodes that own them now."""
 
         def made(language: Language, text: Text) -> tuple[str, Plan] | Failure:
-            shown, question = explained(language, text), compiled(language, replace(text, allow_unknown=True))
+            shown, question = explained(language, text), compiled(language, text)
             if isinstance(shown, Failure):
                 return shown
             return question if isinstance(question, Failure) else (shown, question.plan)
@@ -156,9 +171,8 @@ class QueryService:
         until_s = self._runtime.now() + within_s
         named_some = False
 
-        def read(tables: Tables, told: bool, last: bool) -> None:
-            allow = request.allow_unknown
-            text = Text(request.text, query_id, time_s, tables, request.params, not told, allow)
+        def read(tables: Tables, told: Told, last: bool) -> None:
+            text = Text(request.text, query_id, time_s, tables, request.params, told)
 
             def made(result: T | Failure) -> None:
                 if isinstance(result, Failure) and named_some and not last:
@@ -174,7 +188,7 @@ class QueryService:
             named_some = names is None or bool(names)
             recent = self._dictionary.recent(names)
             if recent is not None:
-                read(recent, told=True, last=False)
+                read(recent, Told.ALL, last=False)
             else:
                 self._dictionary.ask(names, until_s, lambda now, told: read(now, told, last=names is None))
 
@@ -212,20 +226,24 @@ class QueryService:
         else:
             time_s = left_s(limits.time_s, asked.age_s)
         limits = msgspec.structs.replace(limits, time_s=time_s)
-        query = self._submit(asked, question.plan, limits, asked)
+        query = self._submit(asked, question, limits, asked)
         if isinstance(query, Failure):
             asked.fail(query)
         else:
             asked.attach(query)
 
-    def _submit(self, asked: Asked, plan: Plan, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
+    def _submit(self, asked: Asked, question: Question, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
         try:
-            part = part_of(asked.request.part, plan)
-            query = self._engine.proxy.submit(plan, limits, sink, part=part)
+            part = part_of(asked.request.part, question.plan)
+            query = self._engine.proxy.submit(question.plan, limits, sink, part=part)
         except ValueError as error:
             return Failure("refused", str(error))
         except TooManyQueries as error:
             return Failure("limit", str(error))
+        if not asked.request.unknown_tables:
+            for table in question.unknown:
+                # Not all nodes could be asked for their tables: one that was not heard may have it.
+                query.note(Cause.UNKNOWN_TABLE, 1, f"{table.message} among the nodes that were heard")
         self._figures.asked += 1
         _log.debug(
             "query started",
@@ -257,10 +275,10 @@ class QueryService:
                 if isinstance(question, Failure):
                     started(question)
                 else:
-                    started(self._submit(asked, question.plan, within, sink))
+                    started(self._submit(asked, question, within, sink))
 
             # A table that has gone since the first epoch is an empty one.
-            self._plan(replace(asked.request, allow_unknown=True), within, planned)
+            self._plan(replace(asked.request, unknown_tables=True), within, planned)
 
         query_id = self._rng.randbytes(8).hex()
         self._repeated[query_id] = asked

@@ -66,8 +66,8 @@ class Position(Part, frozen=True):
 
 
 class Account(Part, frozen=True):
-    """Who answered (DESIGN Q12). asked = answered + empty + failed + unreachable once the query has ended;
-    `answered` nodes gave rows, `empty` ones had none. `ended` says why it ended."""
+    """Who answered (DESIGN Q12). asked = answered + empty + failed + unreachable once the query has ended: `answered`
+    nodes have data of their own in the answer, `empty` ones had none. `ended` and `causes` say how whole it is."""
 
     query: Name
     asked: Count = 0
@@ -84,6 +84,8 @@ class Account(Part, frozen=True):
     revision: Count = 0
     dropped: Counts = {}
     notes: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
+    #: Why rows are not in the answer, or why it ended, with how often: names of `query.causes.Cause` in small letters.
+    causes: Counts = {}
 
 
 class NodeEntry(Part, frozen=True):
@@ -213,8 +215,8 @@ class Ask(Message, frozen=True, tag=21):
     params: Figures = {}
     #: Only these nodes are asked, where a query can be divided so (`Described.divisible`).
     part: Slice | None = None
-    #: Tables that no node knows are taken for empty ones.
-    allow_unknown: bool = False
+    #: Whether a table that nobody knows is one without rows, instead of an error.
+    unknown_tables: bool = False
 
 
 class Explain(Message, frozen=True, tag=22):
@@ -310,7 +312,7 @@ class OpenLog(Message, frozen=True, tag=32):
     lease_s: Seconds
     limits: Limits = Limits()
     params: Figures = {}
-    allow_unknown: bool = False
+    unknown_tables: bool = False
 
 
 class LogCall(Message, frozen=True, tag=33):
@@ -481,6 +483,6 @@ TO_NODE_CODEC = Codec((*BOTH, *FROM_CLIENT))
 TO_CLIENT_CODEC = Codec((*BOTH, *FROM_NODE))
 #: What kinds of failure there are; a client knows how to treat each (cli: exit code and wording).
 FAILURE_KINDS = (
-    *("syntax", "plan", "unknown-table", "limit", "refused", "forbidden", "unsupported", "unavailable"),
+    *("syntax", "plan", "unknown_table", "limit", "refused", "forbidden", "unsupported", "unavailable"),
     "internal",
 )

@@ -18,6 +18,7 @@ from pyarrow import csv
 from pier_node.readable.csv_stream import open_stream
 from query.batch import Batch, canonical_type, from_arrow, parse_type, type_name
 from query.batch.types import NULL, STRING
+from query.causes import Cause
 from query.dataflow.context import CsvForm, Dropped, SourceUnavailable
 from query.expr import compile_expression
 from query.plan import Constant, Field, Function
@@ -42,7 +43,11 @@ class _Malformed:
             seen += 1
             if seen > self._reported:
                 self._reported = seen
-                self._dropped(1, f"a line has {row.actual_columns} values instead of {row.expected_columns}")
+                self._dropped(
+                    1,
+                    f"a line has {row.actual_columns} values instead of {row.expected_columns}",
+                    Cause.UNFIT,
+                )
             return "skip"
 
         return invalid
@@ -114,7 +119,7 @@ def _converted(table: str, data: pa.RecordBatch, casts: dict[str, Any], dropped:
             wrong = bad if wrong is None else pc.or_(wrong, bad)
     rows = pa.RecordBatch.from_arrays(columns, names=data.schema.names)
     if wrong is not None:
-        dropped(pc.sum(wrong).as_py(), "a value is not of the column's type")
+        dropped(pc.sum(wrong).as_py(), "a value is not of the column's type", Cause.UNFIT)
         rows = rows.filter(pc.invert(wrong))
     return from_arrow(table, rows)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pier_node.sources.reader import READ_ROWS, ReadError
 from pier_node.sources.sql import query_reader, sqlite_path
 from query.batch import Batch, UnsupportedType, from_arrow
+from query.causes import Cause
 from query.dataflow.context import Dropped, SourceUnavailable
 
 #: Values bound in one statement: SQLite's oldest builds take 999.
@@ -86,7 +87,7 @@ def _driver_rows(url: str, table: str, columns: Sequence[str], dropped: Dropped)
             try:
                 yield from_arrow(table, data)
             except (UnsupportedType, pa.ArrowInvalid) as error:
-                dropped(data.num_rows, str(error))
+                dropped(data.num_rows, str(error), Cause.NOT_READ)
     except ReadError as error:
         # The address of a database may hold a password; whoever asked does not get to see it.
         raise SourceUnavailable(str(error).replace(url, "the database")[:300]) from None
@@ -167,7 +168,7 @@ def _batches(
         holds = (*_HOLDS[kind], type(None))
         fitting = [row for row in fitting if isinstance(row[position], holds)]
     if len(fitting) < len(rows):
-        dropped(len(rows) - len(fitting), "a value is not of the column's type")
+        dropped(len(rows) - len(fitting), "a value is not of the column's type", Cause.UNFIT)
     if fitting:
         columns = [
             pa.array([_typed(value, kind) for value in values], kind)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from query.batch import Batch, UnsupportedType, from_arrow
+from query.causes import Cause
 from query.dataflow.context import Dropped, SourceUnavailable
 
 #: Rows of a batch; what the operators like best.
@@ -27,6 +28,6 @@ def read_parquet(table: str, descriptor: int, columns: tuple[str, ...], dropped:
                 try:
                     yield from_arrow(table, data)
                 except (UnsupportedType, pa.ArrowInvalid) as error:
-                    dropped(data.num_rows, str(error))
+                    dropped(data.num_rows, str(error), Cause.NOT_READ)
         except (pa.ArrowException, OSError) as error:
             raise SourceUnavailable(f"{table!r} is not a readable Parquet file: {error}"[:300]) from None

@@ -175,7 +175,7 @@ class AggregationRing:
         overlay = OverlayNode(host.runtime, host.messenger, node_id, config)
         self.hosts.append(host)
         self.overlays.append(overlay)
-        self.services.append(Aggregations(host.runtime, host.messenger, overlay.router, overlay.dht))
+        self.services.append(Aggregations(host.runtime, overlay.messenger, overlay.router, overlay.dht))
 
         def called(branch: Branch) -> None:
             # The children of a branch are found in the turn after its arrival.

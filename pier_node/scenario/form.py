@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from runtime.sim.faults.pause import PAUSE_S_MAX
 from runtime.sim.links import CAPACITY_BPS
 from runtime.sim.topology.king import MEDIAN_RTT_S
 
@@ -146,6 +147,15 @@ class PartitionForm(ChosenForm, frozen=True, tag="partition"):
     one_way: bool = False
 
 
+class PairsForm(FaultForm, frozen=True, kw_only=True, tag="pairs"):
+    """Cuts a share of all pairs of hosts, each drawn by itself; with `one_way` the first of each is not heard by the
+    second. On PlanetLab 0.023 of the pairs at times."""
+
+    until_s: Positive | None = None
+    fraction: Rate
+    one_way: bool = False
+
+
 class SlowForm(ChosenForm, frozen=True, tag="slow"):
     until_s: Positive | None = None
     factor: Positive = 10.0
@@ -157,6 +167,29 @@ class SkewForm(ChosenForm, frozen=True, tag="skew"):
 
     offset_s_max: NotNegative = 10.0
     drift_max: Annotated[float, msgspec.Meta(ge=0, le=0.5)] = 0.001
+
+
+class PauseForm(ChosenForm, frozen=True, tag="pause"):
+    """The chosen hosts do nothing for `for_s`, and then everything that fell due meanwhile."""
+
+    for_s: Annotated[float, msgspec.Meta(gt=0, le=PAUSE_S_MAX)] = 5.0
+
+
+class StallForm(ChosenForm, frozen=True, tag="stall"):
+    """The loops of the chosen hosts are busy again and again: for up to `busy_s_max` each time, `every_s` apart on
+    average."""
+
+    until_s: Positive | None = None
+    busy_s_max: Annotated[float, msgspec.Meta(gt=0, le=PAUSE_S_MAX)] = 2.0
+    every_s: Positive = 5.0
+
+
+class JumpForm(ChosenForm, frozen=True, tag="jump"):
+    """The clocks of the chosen hosts leap ahead by up to `ahead_s_max`, and their wall clocks by up to `wall_s_max` more,
+    either way."""
+
+    ahead_s_max: NotNegative = 10.0
+    wall_s_max: NotNegative = 60.0
 
 
 class RandomForm(FaultForm, frozen=True, tag="random"):
@@ -174,8 +207,12 @@ AnyFault: TypeAlias = (
     | DuplicationForm
     | ReorderingForm
     | PartitionForm
+    | PairsForm
     | SlowForm
     | SkewForm
+    | PauseForm
+    | StallForm
+    | JumpForm
     | RandomForm
 )
 

@@ -177,7 +177,7 @@ class JoinRing:
             self._s.append(s)
             tables = _Tables({"r": _Table(Batch("r", r)), "s": _Table(Batch("s", s))})
             self.hosts.append(host)
-            self.nodes.append(EngineNode(host.runtime, host.messenger, overlay, tables))
+            self.nodes.append(EngineNode(host.runtime, overlay, tables))
         self._fill()
 
     def _fill(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from pier_node.scenario.form import (
     AnyFault,
@@ -17,18 +18,24 @@ from pier_node.scenario.form import (
     ChurnForm,
     CrashForm,
     DuplicationForm,
+    JumpForm,
     LossForm,
+    PairsForm,
     PartitionForm,
+    PauseForm,
     RandomForm,
     ReorderingForm,
     SkewForm,
     SlowForm,
+    StallForm,
 )
 from pier_node.scenario.parse import ScenarioError
 from pier_node.scenario.random_faults import draw
 from runtime.rng import Rng
-from runtime.sim import Churn, SimHost, World, skew, slow
+from runtime.sim import Churn, SimHost, World, jump, pause, skew, slow
 
+#: The shortest time for which a loop is busy that is told of.
+BUSY_S_LEAST = 0.1
 #: What the counts of faults drawn at random are called, before their kind.
 DRAWN_PREFIX = "drawn_"
 
@@ -80,8 +87,20 @@ class Mischief:
                 self._end(form.until_s, lambda _: faults.reordering.set_rate(0.0))
             case PartitionForm():
                 self._partition(form, rng)
+            case PairsForm():
+                self._cut_pairs(form, rng)
             case SlowForm():
                 self._slow(form, rng)
+            case PauseForm():
+                for host in self._choose(form, rng):
+                    pause(host, form.for_s)
+            case StallForm():
+                for host in self._choose(form, rng):
+                    self._stall((form, rng, host))
+            case JumpForm():
+                for host in self._choose(form, rng):
+                    ahead_s = rng.uniform(0.0, form.ahead_s_max)
+                    jump(host, ahead_s, rng.uniform(-form.wall_s_max, form.wall_s_max))
             case RandomForm():
                 self._draw_later(form, rng)
             case SkewForm():
@@ -135,6 +154,14 @@ class Mischief:
         cut = self.world.faults.partitions.cut(chosen, rest, form.one_way)
         self._end(form.until_s, lambda _: self.world.faults.partitions.heal(cut))
 
+    def _cut_pairs(self, form: PairsForm, rng: Rng) -> None:
+        hosts = [host.index for host in self.world.hosts if host.alive]
+        rng.shuffle(hosts)
+        pairs = [pair for pair in combinations(hosts, 2) if rng.random() < form.fraction]
+        partitions = self.world.faults.partitions
+        cut = partitions.cut_one_way(pairs) if form.one_way else partitions.cut_pairs(pairs)
+        self._end(form.until_s, lambda _: partitions.heal(cut))
+
     def _slow(self, form: SlowForm, rng: Rng) -> None:
         chosen = self._choose(form, rng)
         for host in chosen:
@@ -145,6 +172,16 @@ class Mischief:
                 slow(host)
 
         self._end(form.until_s, end)
+
+    def _stall(self, stalled: tuple[StallForm, Rng, SimHost]) -> None:
+        """A busy loop, and when the next one comes: one after the other, until the fault is over."""
+        form, rng, host = stalled
+        if self.world.now >= min(form.until_s or self.load_until_s, self.load_until_s) or not host.alive:
+            return
+        busy_s = rng.uniform(min(BUSY_S_LEAST, form.busy_s_max), form.busy_s_max)
+        pause(host, busy_s)
+        next_s = self.world.now + busy_s + rng.expovariate(1.0 / form.every_s)
+        self.world.call_at(next_s, self._stall, stalled)
 
     def _choose(self, form: ChosenForm, rng: Rng) -> list[SimHost]:
         alive = [host for host in self.world.hosts[form.spare :] if host.alive]

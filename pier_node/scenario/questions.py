@@ -157,6 +157,10 @@ class Asked:
         cancelled = account.ended == "cancelled"
         if cancelled != (self.cancelled_at is not None) and not (cancelled and self.may_be_cancelled):
             self._complain("cancels", f"cancelled at {self.cancelled_at}: {account}")
+        self.judge(account)
+
+    def judge(self, account: Account) -> None:
+        """Whether the answer is what its account says."""
         if self.question.epochs:
             return
         expected = self.question.per_node * account.asked

@@ -13,11 +13,15 @@ from pier_node.scenario.form import (
     ChurnForm,
     CrashForm,
     DuplicationForm,
+    JumpForm,
     LossForm,
+    PairsForm,
     PartitionForm,
+    PauseForm,
     ReorderingForm,
     SkewForm,
     SlowForm,
+    StallForm,
 )
 from runtime.rng import Rng
 
@@ -26,8 +30,15 @@ LASTS_S = (10.0, 180.0)
 #: Hosts struck at once, as shares of those alive.
 CRASH_SHARE = (0.01, 0.15)
 PARTITION_SHARE = (0.02, 0.5)
+PAIRS_SHARE = (0.0, 0.03)
 SLOW_SHARE = (0.01, 0.1)
 SKEW_SHARE = (0.05, 0.5)
+PAUSE_SHARE = (0.01, 0.15)
+STALL_SHARE = (0.01, 0.1)
+JUMP_SHARE = (0.01, 0.2)
+#: A long collection, a stopped process, a machine that was moved.
+PAUSE_S = (1.0, 30.0)
+BUSY_S = (0.3, 4.0)
 RESTART_S = (0.5, 120.0)
 SESSION_MEAN_S = (120.0, 1_800.0)
 LOSS_MAX = 0.2
@@ -72,6 +83,12 @@ def _partition(rng: Rng, now_s: float, spare: int) -> AnyFault:
     )
 
 
+def _pairs(rng: Rng, now_s: float, spare: int) -> AnyFault:
+    return PairsForm(
+        fraction=rng.uniform(*PAIRS_SHARE), until_s=_lasting(rng, now_s), one_way=rng.random() < 0.3
+    )
+
+
 def _slow(rng: Rng, now_s: float, spare: int) -> AnyFault:
     return SlowForm(
         fraction=rng.uniform(*SLOW_SHARE),
@@ -85,6 +102,24 @@ def _skew(rng: Rng, now_s: float, spare: int) -> AnyFault:
     return SkewForm(fraction=rng.uniform(*SKEW_SHARE), offset_s_max=60.0, drift_max=0.001, spare=spare)
 
 
+def _pause(rng: Rng, now_s: float, spare: int) -> AnyFault:
+    return PauseForm(fraction=rng.uniform(*PAUSE_SHARE), for_s=rng.uniform(*PAUSE_S), spare=spare)
+
+
+def _stall(rng: Rng, now_s: float, spare: int) -> AnyFault:
+    return StallForm(
+        fraction=rng.uniform(*STALL_SHARE),
+        until_s=_lasting(rng, now_s),
+        busy_s_max=rng.uniform(*BUSY_S),
+        every_s=rng.uniform(1.0, 10.0),
+        spare=spare,
+    )
+
+
+def _jump(rng: Rng, now_s: float, spare: int) -> AnyFault:
+    return JumpForm(fraction=rng.uniform(*JUMP_SHARE), ahead_s_max=30.0, wall_s_max=3_600.0, spare=spare)
+
+
 #: Every kind of fault there is.
 MENU: dict[str, Callable[[Rng, float, int], AnyFault]] = {
     "crash": _crash,
@@ -93,8 +128,12 @@ MENU: dict[str, Callable[[Rng, float, int], AnyFault]] = {
     "duplication": _duplication,
     "reordering": _reordering,
     "partition": _partition,
+    "pairs": _pairs,
     "slow": _slow,
     "skew": _skew,
+    "pause": _pause,
+    "stall": _stall,
+    "jump": _jump,
 }
 
 

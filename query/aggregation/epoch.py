@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from query.aggregation.messages import COUNT_MAX
 from runtime.api import Address, Timer
 
 #: Two states into one; associative and commutative. Nothing is neutral: a state combined with none is checked and
@@ -73,8 +74,8 @@ class Epoch:
                 self.state = unsent if self.state == self.unsent_state else combine(self.state, state)
             self.unsent_state = unsent
         self.born_s = min(self.born_s, born_s)
-        self.unsent_nodes += nodes
-        self.nodes += nodes if keep else 0
+        self.unsent_nodes = min(COUNT_MAX, self.unsent_nodes + nodes)
+        self.nodes = min(COUNT_MAX, self.nodes + (nodes if keep else 0))
 
     def keep(self) -> None:
         """From now on this node is the root: what has not been passed on is the beginning of the whole."""

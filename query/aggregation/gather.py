@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from query.aggregation.messages import EpochResult
+from query.aggregation.messages import COUNT_MAX, EpochResult
 from runtime.api import Address
 
 #: Epochs that may still be revised.
@@ -94,7 +94,8 @@ class Gather:
         epoch.revision += 1
         epoch.given = True
         parts = range(self.parts)
-        nodes = min(sum(n for (each, _), n in epoch.nodes.items() if each == part) for part in parts)
+        sums = (sum(n for (each, _), n in epoch.nodes.items() if each == part) for part in parts)
+        nodes = min(COUNT_MAX, *sums)
         states = tuple(
             tuple(state for (each, _), state in epoch.states.items() if each == part) for part in parts
         )

@@ -12,9 +12,11 @@ from runtime.message import Message, WireAddress
 STATE_BYTES_MAX = 1 << 20
 #: A tree is never that high: 64 children a node make a million nodes in four.
 HEIGHT_MAX = 64
+#: Nodes, epochs, milliseconds: what is larger is nonsense, and sums stay below it.
+COUNT_MAX = 1 << 40
 
 SessionId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 Height: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=HEIGHT_MAX)]
 State: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=STATE_BYTES_MAX)]
 Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]

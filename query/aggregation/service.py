@@ -25,6 +25,7 @@ from query.aggregation.messages import Clock, EpochResult, Psr, Redirect
 from query.aggregation.session import Edges, Session, SessionCounts, SessionSpec, Source
 from query.aggregation.strategy import Routing, Structure
 from query.aggregation.transit import ROOT_KEY, Transit, namespace_of
+from query.dataflow.budget import LimitReached
 from runtime.api import Address, Messenger, Runtime
 from runtime.message import Message
 
@@ -40,7 +41,7 @@ ENDED_MAX = 4_096
 _decoder = msgspec.msgpack.Decoder(Psr)
 
 
-class TooManySessions(Exception):
+class TooManySessions(LimitReached):
     """This node has as many aggregations at work as it may."""
 
 

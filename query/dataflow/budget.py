@@ -26,7 +26,11 @@ class Limits(msgspec.Struct, frozen=True, array_like=True):
     steps: int = 50_000_000
 
 
-class BudgetExceeded(Exception):
+class LimitReached(Exception):
+    """Something ends at a named limit: the text names it."""
+
+
+class BudgetExceeded(LimitReached):
     """A query went over one of its limits on this node."""
 
     def __init__(self, limit: str, allowed: float, operator: str) -> None:

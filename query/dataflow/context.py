@@ -95,8 +95,8 @@ class Results(Protocol):
     def on_ready(self, handler: Callable[[], None]) -> None: ...
 
 
-#: Told by a reader: so many rows were left out, and why.
-Dropped: TypeAlias = Callable[[int, str], None]
+#: Told by a reader: so many rows were left out, why, and what that means for an answer.
+Dropped: TypeAlias = Callable[[int, str, Cause], None]
 
 
 class SourceUnavailable(Exception):
@@ -174,6 +174,7 @@ class Counters:
     """What one operator did so far; part of the account."""
 
     rows_in: int = 0
+    #: Of a sink: rows or states that it gave towards the answer; what it only notes or throws away is none.
     rows_out: int = 0
     batches_in: int = 0
     dropped_rows: int = 0
@@ -183,7 +184,9 @@ class Counters:
     missing: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def drop(self, rows: int, reason: str, cause: Cause) -> None:
-        """Counts rows that could not be processed, by cause, and by reason as far as reasons fit."""
+        """Counts rows that could not be processed, by cause, and by reason as far as reasons fit. Who does not know how
+        many they are, or lost something without rows, as an empty epoch, has lost one."""
+        rows = max(1, rows)
         self.dropped_rows += rows
         self.causes[cause] = self.causes.get(cause, 0) + rows
         if reason not in self.drops and len(self.drops) >= REASONS_MAX:

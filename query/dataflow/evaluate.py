@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.operator import Operator
 from query.expr import Context as ExprContext
 from query.expr import ExprCache
@@ -36,7 +37,7 @@ class Evaluator:
         """The rows that have a result for every expression, and the results."""
         columns, bad = self._evaluate(batch)
         if bad is not None:
-            self._operator.drop(pc.sum(bad).as_py(), "no result for this row")
+            self._operator.drop(pc.sum(bad).as_py(), "no result for this row", Cause.UNFIT)
             good = pc.invert(bad)
             batch = batch.take(good)
             columns = [column.filter(good) for column in columns]

@@ -86,6 +86,18 @@ class Dataflow:
             for operator in self.operators.values():
                 operator.close()
 
+    def gave_own_rows(self) -> bool:
+        """Whether rows that this node brought into the query, or what was made of them, have left by a sink."""
+        seen: set[str] = set()
+
+        def passed(operator: Operator) -> bool:
+            if operator.counters.rows_out == 0 or operator.name in seen:
+                return False
+            seen.add(operator.name)
+            return any(map(passed, operator.inputs)) if operator.inputs else operator.brings()
+
+        return any(map(passed, self.sinks()))
+
     def _sink_ended(self, name: str) -> None:
         self._waiting.discard(name)
         if not self._waiting and not self._closed:

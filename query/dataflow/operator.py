@@ -105,7 +105,7 @@ class Operator:
         try:
             return self.process(batch, tag, port)
         except (ExprError, EvalError) as error:
-            self.drop(batch.num_rows, str(error))
+            self.drop(batch.num_rows, str(error), error.cause)
             if isinstance(error, MissingColumn) and error.column:
                 self.counters.lack(batch.table, error.column, error.close)
             return Flow.MORE
@@ -164,7 +164,7 @@ class Operator:
         for edge in self.outputs:
             edge.operator.receive_end(tag, edge.port)
 
-    def drop(self, rows: int, reason: str, cause: Cause = Cause.UNFIT) -> None:
+    def drop(self, rows: int, reason: str, cause: Cause) -> None:
         """Counts rows that could not be processed and tells the author if asked to."""
         self.counters.drop(rows, reason, cause)
         self.context.complain(self.name, reason)
@@ -188,6 +188,12 @@ class Operator:
                 seen[operator.name] = operator
                 frontier.extend(operator.inputs)
         return iter(seen.values())
+
+    def brings(self) -> bool:
+        """Whether rows that begin here are this node's own part of the answer: of its sources, of what it holds of a
+        published table, fetched by it, or spelled out by the query. Rows that other nodes of the query put there are
+        theirs."""
+        return False
 
     # -- life
 

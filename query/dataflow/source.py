@@ -46,6 +46,9 @@ class Source(Operator):
         self._answers: dict[int, _Answer] = {}
         self._held_bytes = 0
 
+    def brings(self) -> bool:
+        return True
+
     def deliver(self, batch: Batch, tag: int) -> Flow:
         """Hands rows over. DONE: nobody wants more under this tag."""
         answer = self._answers.get(tag)

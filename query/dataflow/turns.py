@@ -99,7 +99,7 @@ class InTurns(Operator):
         try:
             flow = next(item.steps, None)
         except (ExprError, EvalError) as error:
-            self.drop(item.rows, str(error))
+            self.drop(item.rows, str(error), error.cause)
             flow = None
         if flow is Flow.PAUSE:
             self._paused = True

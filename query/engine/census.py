@@ -16,6 +16,7 @@ import msgspec
 from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
+from query.counts import Count, total
 from query.engine.spec import ID_CHARS_MAX
 from runtime.api import Runtime, Timer
 
@@ -29,9 +30,7 @@ QUERIES_MAX = 256
 Ids: TypeAlias = Annotated[
     tuple[Annotated[str, msgspec.Meta(max_length=ID_CHARS_MAX)], ...], msgspec.Meta(max_length=QUERIES_MAX)
 ]
-Counts: TypeAlias = Annotated[
-    tuple[Annotated[int, msgspec.Meta(ge=0)], ...], msgspec.Meta(max_length=QUERIES_MAX)
-]
+Counts: TypeAlias = Annotated[tuple[Count, ...], msgspec.Meta(max_length=QUERIES_MAX)]
 #: Nodes that there are, and those of them that lack the query.
 Counted: TypeAlias = Callable[[int, int], None]
 
@@ -46,7 +45,7 @@ def _add(one: bytes, other: bytes) -> bytes:
         left, right = _decode_counts(one), _decode_counts(other)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return one
-    return _encode(tuple(a + b for a, b in zip(left, right, strict=False)))
+    return _encode(tuple(total(a, b) for a, b in zip(left, right, strict=False)))
 
 
 class Census:

@@ -17,6 +17,7 @@ from overlay.ring import Arc, NodeRef, from_wire
 from overlay.router import Router
 from overlay.spread.branch import Branch, Combine, Ended, Event
 from overlay.spread.spread import Spread
+from query.causes import Cause
 from query.dataflow.budget import Budget
 from query.dataflow.scheduler import Scheduler
 from query.engine import taps
@@ -24,7 +25,17 @@ from query.engine.messages import PeerBatch, Remark, ResultCredit
 from query.engine.prepared import Prepared, prepared
 from query.engine.results import Handover, ResultSender
 from query.engine.run import Run
-from query.engine.spec import ID_CHARS_MAX, BadCall, QuerySpec, Report, combine, encode
+from query.engine.spec import (
+    ID_CHARS_MAX,
+    BadCall,
+    OwnReport,
+    QuerySpec,
+    Report,
+    StageCall,
+    combine,
+    encode,
+    failure,
+)
 from query.plan import Opgraph
 from runtime.api import Address, Messenger, Runtime
 
@@ -48,6 +59,11 @@ def _combining(payload: bytes) -> Combine:
     """How the reports of a call are combined. A spread remembers it long after the query: it has the call's bytes, not
     what was made of them."""
     return lambda one, other: prepared(payload).trees.combine(one, other)
+
+
+def _said(call: StageCall, report: Report, earlier: Report | None = None) -> bytes:
+    """A report as its call wants it: the asker alone says with it what it said before."""
+    return encode(OwnReport(report, earlier or Report()) if call.alone else report)
 
 
 @dataclass(slots=True)
@@ -93,7 +109,8 @@ class Executor:
         self._handover = handover
         self._on_ended = ended
         self._runs_max = runs_max
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        #: Ids of queries that have ended here; of those that ended before their time, what there is to say of it.
+        self._ended: OrderedDict[str, Report | None] = OrderedDict()
         self._allowances: dict[str, _Allowance] = {}
         spread.on_arrival(TOPIC, self._called)
         spread.on_arrival(TOPIC_END, self._ended_everywhere)
@@ -116,7 +133,7 @@ class Executor:
             ready = prepared(branch.payload)
         except BadCall as error:
             branch.combine = combine
-            branch.reply(encode(Report(failed=1, errors=(f"unreadable query: {error}",))))
+            branch.reply(encode(failure(f"unreadable query: {error}", Cause.UNREADABLE)))
             return
         call = ready.call
         branch.combine = _combining(branch.payload)
@@ -130,17 +147,15 @@ class Executor:
             branch.reply(encode(run.report()))
             return
         if not run.called(call.stage):
-            branch.reply(encode(Report(again=1)))
+            branch.reply(_said(call, Report(again=1)))
             return
         last = call.stage >= (len(run.stages) if call.spec.proxy == self.me else run.shared) - 1
 
         def done(report: Report) -> None:
             run.reported, earlier = report, run.reported
-            if call.alone:
-                report = report.since(earlier)
             if last or run.ended:
                 self._end(run)
-            branch.reply(encode(report))
+            branch.reply(_said(call, report, earlier))
 
         branch.on_event = partial(self._told, call.spec.id)
         run.when_done(call.stage, done)
@@ -164,21 +179,22 @@ class Executor:
             return run
         if spec.id in self._ended and sum(map(len, ready.targets.values())) > 1:
             # It has answered as the owner of another key.
-            branch.reply(encode(Report(again=1)))
+            branch.reply(_said(ready.call, Report(again=1)))
             return None
         refusal = self._refusal(ready)
-        if refusal:
+        if refusal is not None:
             self.refused += 1
-            branch.reply(encode(Report(failed=1, errors=(refusal,))))
+            branch.reply(_said(ready.call, refusal))
             return None
         return self._start(ready, branch)
 
-    def _refusal(self, ready: Prepared) -> str:
+    def _refusal(self, ready: Prepared) -> Report | None:
         if ready.call.spec.id in self._ended:
-            return "the query has ended on this node"
+            return self._ended[ready.call.spec.id] or failure("the query has ended on this node")
         if len(self.runs) >= self._runs_max:
-            return f"limit runs_max = {self._runs_max} reached: too many queries at once on this node"
-        return ready.problem
+            text = f"limit runs_max = {self._runs_max} reached: too many queries at once on this node"
+            return failure(text, Cause.LIMIT)
+        return failure(ready.problem) if ready.problem else None
 
     def _start(self, ready: Prepared, branch: Branch) -> Run:
         """A node that the first call did not reach is late: the account does not count it."""
@@ -224,7 +240,7 @@ class Executor:
         _log.debug("query is over here", extra={"details": {"query": run.spec.id}})
         self.runs.pop(run.spec.id, None)
         self._allowances.pop(run.spec.id, None)
-        self._remember_ended(run.spec.id)
+        self._remember_ended(run.spec.id, None if run.error is None else run.last_words())
 
     def _stop(self, run: Run) -> None:
         """Ends a query that may be at work: who waits for one of its stages hears that it failed here, since the spread
@@ -232,8 +248,8 @@ class Executor:
         run.fail(ConnectionError("the query was ended before it was done here"))
         self._end(run)
 
-    def _remember_ended(self, query_id: str) -> None:
-        self._ended[query_id] = None
+    def _remember_ended(self, query_id: str, last_words: Report | None = None) -> None:
+        self._ended[query_id] = last_words
         if len(self._ended) > ENDED_MAX:
             self._ended.popitem(last=False)
 

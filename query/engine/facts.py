@@ -16,6 +16,8 @@ from typing import Annotated
 
 import msgspec
 
+from query.counts import Count, total
+
 #: Tables one answer may name.
 TABLES_MAX = 4_096
 #: Columns of one table in an answer.
@@ -30,8 +32,6 @@ UNKNOWN_TYPE = ""
 DICTIONARY = "pier.tables"
 #: Namespaces that are the system's own or a query's begin so and are not listed.
 HIDDEN = ("pier.",)
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
 
 
 class IndexFacts(msgspec.Struct, frozen=True, array_like=True):
@@ -71,11 +71,11 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
             "+".join(kinds),
             tuple(columns)[:COLUMNS_MAX],
             tuple(columns.values())[:COLUMNS_MAX],
-            self.nodes + other.nodes,
+            total(self.nodes, other.nodes),
             tuple(dict.fromkeys((*self.key_columns, *other.key_columns)))[:KEY_WAYS_MAX],
-            self.rows + other.rows,
-            self.bytes + other.bytes,
-            self.sized + other.sized,
+            total(self.rows, other.rows),
+            total(self.bytes, other.bytes),
+            total(self.sized, other.sized),
             tuple(dict.fromkeys((*self.indexes, *other.indexes)))[:INDEXES_MAX],
         )
 

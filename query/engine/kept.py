@@ -26,6 +26,8 @@ ANSWER_S = 10.0
 ATTEMPTS_MAX = 4
 #: Rows of one question: numbers are eight bytes each.
 WANTED_ROWS_MAX = 65_536
+#: Pieces of one answer: its rows one by one, were they that large.
+PIECES_MAX = WANTED_ROWS_MAX
 
 #: Gets the rows asked for, in the order of the numbers, or None when they cannot be had.
 OnRows = Callable[[list[Batch] | None], None]
@@ -142,7 +144,7 @@ class KeptService:
         if asked is None or sender != asked.to:
             self.strays += 1
             return
-        if message.pieces == 0:
+        if message.piece >= message.pieces or message.pieces > PIECES_MAX:
             self._end(message.question, None)
             return
         try:

@@ -6,12 +6,12 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from query.counts import Count
 from runtime.message import Message, WireId
 
 #: A batch on its way; operators cut larger ones (`query.wire.split`).
 PAYLOAD_BYTES_MAX = 12 << 20
 QueryId: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Payload: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
 Prose: TypeAlias = Annotated[str, msgspec.Meta(max_length=4_096)]

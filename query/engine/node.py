@@ -19,7 +19,7 @@ from query.engine.peers import PeerChannels
 from query.engine.proxy import Proxy
 from query.engine.splits import Splits
 from query.index.service import Indexes
-from runtime.api import Messenger, Runtime
+from runtime.api import Runtime
 from runtime.message import Message
 
 #: Everything nodes say to each other, for the codec.
@@ -32,7 +32,6 @@ class EngineNode:
     def __init__(
         self,
         runtime: Runtime,
-        messenger: Messenger,
         overlay: OverlayNode,
         tables: Tables,
         services: dict[str, Any] | None = None,
@@ -40,6 +39,7 @@ class EngineNode:
     ) -> None:
         """`services` are further ones for operators, as files and databases."""
         self.overlay = overlay
+        messenger = overlay.messenger
         self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
         splits = Splits(overlay.spread)
         provided = {

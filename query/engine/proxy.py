@@ -13,6 +13,7 @@ never be equal, and it is enough that nobody has work left, which includes puts 
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +30,7 @@ from query.batch import Batch
 from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
-from query.engine.account import Account, settled
+from query.engine.account import Account, best_known, settled
 from query.engine.aim import arcs_of, spread_over
 from query.engine.census import PERIOD_S, Census
 from query.engine.executor import TOPIC, TOPIC_END
@@ -37,12 +38,34 @@ from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
 from query.engine.results import OwnRows, ResultReceiver
-from query.engine.spec import ERRORS_MAX, GROUPS_MAX, QuerySpec, Report, StageCall, decode_report, encode
+from query.engine.spec import (
+    ERROR_CHARS_MAX,
+    ERRORS_MAX,
+    GROUPS_MAX,
+    OwnReport,
+    QuerySpec,
+    Report,
+    StageCall,
+    decode_own_report,
+    decode_report,
+    encode,
+)
 from query.engine.splits import Splits
-from query.engine.stages import EPOCHS, keeps_rows, needs_owners, shared, stages, takes_overflow, without_rows
+from query.engine.stages import (
+    EPOCHS,
+    keeps_rows,
+    needs_owners,
+    shared,
+    stages,
+    takes_all,
+    takes_overflow,
+    without_rows,
+)
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
+
+_log = logging.getLogger("pier.query")
 
 #: Counts of nodes that are remembered: who died is in the accounts of epochs for about a minute.
 CENSUSES = 4
@@ -57,6 +80,10 @@ GROUPS_PER_NODE = 4
 GROUPS_LEAST = 64
 #: After its time a query has this long for the reports of nodes that stopped it before it is ended here.
 GRACE_S = 5.0
+#: Endings before all nodes have said how it went.
+CUT = ("cancelled", "limit")
+#: And for adding up what came, which takes a turn.
+CONCLUDE_S = 1.0
 CANCELLED_ELSEWHERE = "cancelled at another node"
 #: Between the waves of a cyclic stage: short at first, so that small recursions end at once.
 WAVE_LEAST_S = 0.01
@@ -101,14 +128,16 @@ class ProxyQuery:
         self._first: Coverage | None = None
         self._errors: dict[str, None] = {}
         self._causes: WireCauses = {}
+        #: The last report of nodes other than the asker alone: what is known when it ends before its time.
+        self._heard = Report()
         self._wave = 0
         self._last_wave: Report | None = None
         self._wave_delay_s = WAVE_LEAST_S
         self._waves_alike = 0
         self._covered: Coverage | None = None
         self._shared = shared(spec.plan, self._stages)
-        #: The report of the last stage that other nodes had part in, and whether they still hold the query.
-        self._base: Report | None = None
+        #: Whether nodes hold rows of the query beyond their own part in it; and whether all that is put is taken.
+        self._takes_all = takes_all(spec.plan)
         self._held_elsewhere = keeps_rows(spec.plan)
         self._overflowed: tuple[str, ...] = ()
         #: Bloom filters that the last stage made, for the next one.
@@ -132,7 +161,7 @@ class ProxyQuery:
 
         def found(owners: tuple[Address, ...], group_owner: tuple[int, ...]) -> None:
             self.spec = msgspec.structs.replace(self.spec, owners=owners, group_owner=group_owner)
-            self._proxy.runtime.call_later(0.0, self._stage_unless_ended, 0)
+            self._proxy.runtime.call_later(0.0, lambda _: self.guard(lambda: self._stage(0)), None)
 
         self._proxy.find_owners(self.spec, found, self._unsettled)
 
@@ -147,28 +176,40 @@ class ProxyQuery:
             self._proxy.splits.announce_again(self.spec.id)
 
     def _unsettled(self) -> None:
-        self._errors["the ring is not settled: owners of keys cannot be found; try again"] = None
-        self._finish(Report(), "failed")
+        self.note(Cause.UNOWNED, 1, "the ring is not settled: owners of keys cannot be found; try again")
+        self._finish(self._heard, "failed")
 
-    def _stage_unless_ended(self, number: int) -> None:
-        if not self.ended:
-            self._stage(number)
+    def guard(self, call: Callable[[], None]) -> None:
+        """Whatever goes wrong in here ends this query, with its account, and nothing else."""
+        if self.ended:
+            return
+        try:
+            call()
+        except Exception as error:
+            _log.exception("query failed at its asker", extra={"details": {"query": self.spec.id}})
+            self.note(Cause.ERROR, 1, f"{type(error).__name__}: {error}")
+            self._finish(self._heard, "failed")
 
     def ready(self) -> None:
         """The reader has caught up."""
-        self.results.ready()
+        self.guard(self.results.ready)
 
     def cancel(self, reason: str) -> None:
         """Ends the query on every node."""
         if not self.ended:
-            self._errors[reason] = None
-            self._finish(Report(), "cancelled")
+            self.note(Cause.CANCELLED, 1, reason)
+            self._finish(self._heard, "cancelled")
 
     def note(self, cause: Cause, count: int, text: str) -> None:
         """Something that the asker knows takes rows from the answer."""
         self._causes = added(self._causes, {cause.number: count})
-        if text in self._errors or len(self._errors) < ERRORS_MAX:
-            self._errors[text] = None
+        self._say(text)
+
+    def _say(self, *texts: str) -> None:
+        """Words for people; beyond their number they are left out, while causes are counted all."""
+        for text in texts:
+            if len(self._errors) < ERRORS_MAX:
+                self._errors[text[:ERROR_CHARS_MAX]] = None
 
     def taps(self, on: bool, operators: tuple[str, ...]) -> None:
         """Shows what flows at some operators, or at all, on every node; or stops showing it."""
@@ -196,11 +237,6 @@ class ProxyQuery:
         if report.trees:
             self._take_trees(number, report.trees)
         self._filters = cut(report.filters, len(self.spec.owners))
-        if number < self._shared:
-            self._base = report
-        elif self._base is not None:
-            # The asker alone goes on: it reports what there is to add.
-            report = self._base = self._base.plus(report)
         if number + 1 < len(self._stages):
             self._stage(number + 1)
         else:
@@ -212,10 +248,12 @@ class ProxyQuery:
         for channel in (channel for channel, payload in trees.items() if payload == EMPTY):
             self._overflowed += (channel,)
             if not takes_overflow(self.spec.plan, channel):
-                self._errors[
+                self.note(
+                    Cause.LIMIT,
+                    1,
                     f"limit {CHANNEL_BYTES_MAX} bytes of partial states in a tree reached at channel {channel}; "
-                    "the plan has no scan Overflow for them"
-                ] = None
+                    "the plan has no scan Overflow for them",
+                )
         self._proxy.take_trees(self.spec.id, trees)
         idle = without_rows(self.spec.plan, self._overflowed)
         needed = max(number + 1, shared(self.spec.plan, self._stages, idle))
@@ -225,10 +263,10 @@ class ProxyQuery:
     def _call(self, call: StageCall, then: Callable[[Report], None]) -> None:
         def done(reply: bytes | None, coverage: Coverage) -> None:
             self._roots = []
-            if self.ended:
-                return
-            report = Report() if reply is None else decode_report(reply)
-            self._errors.update(dict.fromkeys(report.errors))
+            self.guard(lambda: told(reply, coverage))
+
+        def told(reply: bytes | None, coverage: Coverage) -> None:
+            report = self._read(reply, call.alone)
             if self._first is None:
                 self._first, self._again = coverage, report.again
             if not call.alone:
@@ -238,21 +276,33 @@ class ProxyQuery:
                     report.answered + report.empty,
                 )
             if self._late:
-                self._finish(report, "limit")
+                self._finish(best_known(self._heard, report), "limit")
             else:
+                self._heard = report
                 then(report)
 
         arcs = (self._proxy.own_point,) if call.alone else self._arcs
         combine = Trees(self.spec.plan).combine
         self._roots = spread_over(self._proxy.spread, arcs, TOPIC, encode(call), done, combine)
 
+    def _read(self, reply: bytes | None, alone: bool) -> Report:
+        """The report of all nodes; the asker alone says what it adds to that, and what it had said before."""
+        if not alone:
+            report = Report() if reply is None else decode_report(reply)
+            self._say(*report.errors)
+            return report
+        own = OwnReport(Report()) if reply is None else decode_own_report(reply)
+        self._say(*own.now.errors)
+        return msgspec.structs.replace(
+            self._heard.less(own.earlier).plus(own.now), trees=own.now.trees, filters=own.now.filters
+        )
+
     # -- waves
 
     def _next_wave(self, number: int) -> None:
-        if not self.ended:
-            self._wave += 1
-            call = StageCall(self.spec, number, number, self._wave, filters=self._filters)
-            self._call(call, lambda report: self._waved(number, report))
+        self._wave += 1
+        call = StageCall(self.spec, number, number, self._wave, filters=self._filters)
+        self._call(call, lambda report: self._waved(number, report))
 
     def _waved(self, number: int, report: Report) -> None:
         last, self._last_wave = self._last_wave, report
@@ -264,7 +314,7 @@ class ProxyQuery:
             self._call(StageCall(self.spec, number, number + 1), lambda done: self._advance(number, done))
             return
         delay_s, self._wave_delay_s = self._wave_delay_s, min(WAVE_MOST_S, self._wave_delay_s * 2)
-        self._proxy.runtime.call_later(delay_s, self._next_wave, number)
+        self._proxy.runtime.call_later(delay_s, lambda _: self.guard(lambda: self._next_wave(number)), None)
 
     def _is_quiet(self, report: Report) -> bool:
         """Whether the waves so far show that nothing can happen any more."""
@@ -272,10 +322,7 @@ class ProxyQuery:
             return False
         if report.sent == report.received or self._has_lost_nodes():
             return True
-        if self._waves_alike < WAVES_STUCK_MAX:
-            return False
-        self._errors[f"{report.sent - report.received} batches were put and never taken"] = None
-        return True
+        return self._waves_alike >= WAVES_STUCK_MAX
 
     def _has_lost_nodes(self) -> bool:
         first, now = self._first, self._covered
@@ -286,16 +333,18 @@ class ProxyQuery:
     # -- the end
 
     def _overdue(self, _: None) -> None:
-        if not self.ended:
-            self._errors[
-                f"limit time_s = {self.spec.limits.time_s:g} reached; raise it with --limit time_s=…"
-            ] = None
-            self._late = True
-            roots = self._roots
-            for root in roots:
-                root.conclude()
-            if not roots:
-                self._finish(self._last_wave or self._base or Report(), "limit")
+        """Its time is up: it ends with what has come, at once, or if that goes wrong a moment later."""
+        text = f"limit time_s = {self.spec.limits.time_s:g} reached; raise it with --limit time_s=…"
+        self.note(Cause.LIMIT, 1, text)
+        self._late = True
+        self._deadline = self._proxy.runtime.call_later(
+            CONCLUDE_S, lambda _: self._finish(self._heard, "limit"), None
+        )
+        roots = self._roots
+        if not roots:
+            self._finish(self._heard, "limit")
+        for root in roots:
+            self.guard(root.conclude)
 
     def _finish(self, report: Report, ended: str) -> None:
         if self.ended:
@@ -308,25 +357,28 @@ class ProxyQuery:
         self._roots = []
         if ended != "complete" or self._held_elsewhere:
             self._proxy.end_everywhere(self.spec.id)
-        if ended == "complete" and any(error.startswith("limit ") for error in self._errors):
-            ended = "limit"
+        account = self._account(report, ended)
+        self._proxy.forget(self)
+        self.sink.finish(account)
+
+    def _account(self, report: Report, ended: str) -> Account:
         if self.results.malformed:
-            self._errors[f"{self.results.malformed} result messages could not be read"] = None
+            text = f"{self.results.malformed} result messages could not be read"
+            self.note(Cause.UNREADABLE, self.results.malformed, text)
         first = self._first if self._first is not None else Coverage()
-        first = replace(first, received=first.received - self._again)
-        elapsed_s = self._proxy.runtime.now() - self.started_s
-        account = settled(
+        return settled(
             self.spec.id,
-            first,
+            replace(first, received=max(0, first.received - self._again)),
             msgspec.structs.replace(report, causes=added(report.causes, self._causes)),
             tuple(self._errors),
             self.results.rows,
-            elapsed_s,
+            self._proxy.runtime.now() - self.started_s,
             ended,
             len(self.spec.owners),
+            # Cut short: of a plan without meetings all rows that came are their nodes' own.
+            gave=self.results.nodes if ended in CUT and len(self._stages) == 1 else 0,
+            takes_all=self._takes_all,
         )
-        self._proxy.forget(self)
-        self.sink.finish(account)
 
 
 class Proxy:
@@ -424,7 +476,7 @@ class Proxy:
         if query is None:
             self.strays += 1
         else:
-            query.results.arrived(sender, message)
+            query.guard(lambda: query.results.arrived(sender, message))
 
     def handed(self, own: OwnRows) -> None:
         """Rows that this node gives to a query that was asked here."""
@@ -432,7 +484,7 @@ class Proxy:
         if query is None:
             self.strays += 1
         else:
-            query.results.handed(own)
+            query.guard(lambda: query.results.handed(own))
 
     def _remark(self, sender: Address, remark: Remark) -> None:
         query = self.queries.get(remark.query)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from overlay.ring import NodeRef
 from query.batch import Batch
 from query.dataflow.budget import Budget
+from query.dataflow.marks import TABLE as MARKS
 from query.engine.messages import ResultBatch, ResultCredit
 from query.engine.spec import QuerySpec
 from query.wire import SchemaReceiver, SchemaSender, WireError, WireSchema, decode, describe, encode, split
@@ -25,6 +26,8 @@ ATTEMPTS_MAX = 3
 #: Rows of one result message: keeps a message within a small part of any window.
 MESSAGE_ROWS = 16_384
 MESSAGE_BYTES = 256 << 10
+#: Result messages of one node that may overtake an earlier one: a window holds fewer.
+EARLY_MAX = 65_536
 #: Of rows that stay on this node: a part of the window, large enough to cost little.
 OWN_ROWS = 65_536
 OWN_BYTES = 1 << 20
@@ -163,6 +166,10 @@ class _Outgoing:
     attempts: int = 1
 
 
+class BadSequence(ValueError):
+    """A peer leaves out more numbers than can be on their way."""
+
+
 @dataclass(slots=True)
 class _Origin:
     """One node's results at the proxy."""
@@ -176,10 +183,12 @@ class _Origin:
     granted_bytes: int = 0
 
     def is_new(self, sequence: int) -> bool:
-        """Whether this message has not come before; remembers it."""
+        """Whether this message has not come before; remembers it. Raises BadSequence."""
         if sequence < self.next or (self.early is not None and sequence in self.early):
             return False
         early = self.early if self.early is not None else set()
+        if len(early) >= EARLY_MAX:
+            raise BadSequence
         early.add(sequence)
         while self.next in early:
             early.discard(self.next)
@@ -205,6 +214,11 @@ class ResultReceiver:
         self.malformed = 0
 
     @property
+    def nodes(self) -> int:
+        """How many nodes rows have come from."""
+        return len(self._origins)
+
+    @property
     def held(self) -> int:
         return len(self._held)
 
@@ -221,7 +235,12 @@ class ResultReceiver:
         origin = self._origins.get(node)
         if origin is None:
             origin = self._origins[node] = _Origin(sender, SchemaReceiver())
-        if origin.is_new(sequence):
+        try:
+            new = origin.is_new(sequence)
+        except BadSequence:
+            self.malformed += 1
+            return
+        if new:
             self._held.append((origin, content, size_bytes))
             self._drain()
 
@@ -263,4 +282,5 @@ def _read(payload: bytes, schemas: SchemaReceiver) -> Batch | None:
         batch = decode(payload, schemas)
     except WireError:
         return None
-    return batch if isinstance(batch, Batch) else None
+    # Epochs are told apart by this node alone: a mark of another is none.
+    return batch if isinstance(batch, Batch) and batch.table != MARKS else None

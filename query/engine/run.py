@@ -10,22 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import pyarrow as pa
+import msgspec
 
 from overlay.spread.branch import Branch
-from query.causes import Cause, WireCauses
-from query.dataflow.budget import Budget, BudgetExceeded
+from query.causes import Cause, WireCauses, added
+from query.counts import total
+from query.dataflow.budget import Budget, BudgetExceeded, LimitReached
 from query.dataflow.check import OPGRAPH_OPTIONS
-from query.dataflow.context import Context, Tap
+from query.dataflow.context import Context, SourceUnavailable, Tap
 from query.dataflow.graph import Dataflow
 from query.dataflow.scheduler import Scheduler
 from query.dataflow.settings import read
+from query.engine.exchange import Exchange
 from query.engine.filters import QueryFilters
-from query.engine.paths import Paths
 from query.engine.prepared import Prepared
 from query.engine.results import ResultSender
-from query.engine.spec import ERROR_CHARS_MAX, ERRORS_MAX, Report
-from query.engine.stages import FILTER, TREE, passes_on
+from query.engine.spec import ERROR_CHARS_MAX, ERRORS_MAX, Report, fold_drop, fold_missing
+from query.engine.stages import FILTER, TREE, passes_on, read_by
 from query.plan import Opgraph
 from runtime.api import Runtime, Timer
 
@@ -62,9 +63,13 @@ class Run:
         self.budget = Budget(spec.limits)
         self.results = results(self.budget, self.fail)
         self.error: str | None = None
+        self._cause = Cause.ERROR
         self.ended = False
         #: Namespaces that are complete, and who waits to hear it.
-        self.exchange = Exchange({namespace for stage in self.stages for namespace in stage.namespaces})
+        self.exchange = Exchange(
+            {namespace for stage in self.stages for namespace in stage.namespaces},
+            {namespace for opgraph in spec.plan.opgraphs for namespace in read_by(opgraph)},
+        )
         self._runtime = runtime
         self._scheduler = scheduler
         self.filters = QueryFilters(len(spec.owners), self.exchange.when_complete)
@@ -135,18 +140,21 @@ class Run:
         """An operator cannot go on: the query ends on this node and its author hears why."""
         if self.ended:
             return
-        kind = (
-            ""
-            if isinstance(error, BudgetExceeded | ValueError | ConnectionError)
-            else f"{type(error).__name__}: "
+        expected = isinstance(error, LimitReached | SourceUnavailable | ValueError | ConnectionError)
+        self.error = f"{'' if expected else f'{type(error).__name__}: '}{error}"[:ERROR_CHARS_MAX]
+        self._cause = (
+            Cause.LIMIT
+            if isinstance(error, LimitReached)
+            else Cause.NOT_READ
+            if isinstance(error, SourceUnavailable)
+            else Cause.ERROR
         )
-        self.error = f"{kind}{error}"[:ERROR_CHARS_MAX]
         self.close()
         self._tell()
 
     def note(self, cause: Cause, count: int, text: str) -> None:
         """Something beside the operators takes rows from this node's part of the answer."""
-        self._noted[cause.number] = self._noted.get(cause.number, 0) + count
+        self._noted = added(self._noted, {cause.number: count})
         if len(self._notes) < ERRORS_MAX:
             self._notes[text[:ERROR_CHARS_MAX]] = None
 
@@ -194,31 +202,32 @@ class Run:
         return all(name in self._done for part in self.stages[: stage + 1] for name in part.opgraphs)
 
     def report(self, stage: int | None = None) -> Report:
-        """How it stands, with the states that a stage sends up the tree."""
+        """How it stands, with the states that a stage sends up the tree.
+
+        A node has answered when something made of its own rows has left it, however it left; if it then comes to a
+        limit, what it gave is still in the answer, and the limit is among the causes."""
         dropped: dict[str, int] = {}
         missing: dict[str, tuple[int, str]] = {}
-        causes = dict(self._noted)
+        causes = added(self._noted, {} if self.error is None else {self._cause.number: 1})
         busy = 0
         for flow in self._flows.values():
             for operator in flow.operators.values():
                 busy += 0 if operator.idle() else 1
                 for reason, rows in operator.counters.drops.items():
-                    key = f"{operator.name}: {reason}"
-                    dropped[key] = dropped.get(key, 0) + rows
-                for cause, rows in operator.counters.causes.items():
-                    causes[cause.number] = causes.get(cause.number, 0) + rows
+                    fold_drop(dropped, f"{operator.name}: {reason}", rows)
+                causes = added(causes, {c.number: rows for c, rows in operator.counters.causes.items()})
                 for (table, column), close in operator.counters.missing.items():
-                    missing[f"{table} {column}"] = (1, close)
-        failed = self.error is not None
-        states = sum(states.num_rows for states in self.exchange.states.values())
-        rows = self.results.rows + states + self.exchange.fed
+                    fold_missing(missing, f"{table} {column}", 1, close)
+        gave = any(flow.gave_own_rows() for flow in self._flows.values())
+        failed = self.error is not None and not (gave and self._cause is Cause.LIMIT)
+        on_time = not failed and not self.late
         return Report(
-            answered=1 if rows and not failed and not self.late else 0,
-            empty=1 if not rows and not failed and not self.late else 0,
-            failed=1 if failed else 0,
-            late=1 if self.late and not failed else 0,
-            rows=rows,
-            bytes=self.results.bytes,
+            answered=int(on_time and gave),
+            empty=int(on_time and not gave),
+            failed=int(failed),
+            late=int(self.late and not failed),
+            rows=total(self.results.rows),
+            bytes=total(self.results.bytes),
             dropped=dropped,
             missing=missing,
             errors=(*(() if self.error is None else (self.error,)), *self._notes)[:ERRORS_MAX],
@@ -229,7 +238,13 @@ class Run:
             filters={} if failed or self.late else self._of_stage(stage, FILTER, self.filters.given),
             holders=1 if self._services["address"] in self.spec.owners else 0,
             causes=causes,
+            sated=int(not self.exchange.has_read_all),
         )
+
+    def last_words(self) -> Report:
+        """What is to be said of a query that ended early here when later stages are called: who answered and what was
+        lost does not change."""
+        return msgspec.structs.replace(self.report(), dropped={}, missing={}, trees={}, filters={})
 
     def _of_stage(self, stage: int | None, kind: str, given: Mapping[str, bytes]) -> dict[str, bytes]:
         """What this node has for the channels that are complete with a stage."""
@@ -255,45 +270,3 @@ class Run:
         self._waiting = [(stage, tell) for stage, tell in self._waiting if not self.is_done(stage)]
         for stage, tell in ready:
             tell(self.report(stage))
-
-
-class Exchange:
-    """Which namespaces of a query are complete; scans of one end when they hear it. Counts for waves."""
-
-    def __init__(self, internal: set[str]) -> None:
-        """`internal` are the namespaces that the query itself puts into."""
-        self._internal = internal
-        self._complete: set[str] = set()
-        self._handlers: dict[str, list[Callable[[], None]]] = {}
-        self.sent = 0
-        self.received = 0
-        #: Rows of partial states that went into epochs.
-        self.fed = 0
-        #: By channel of put Tree: this node's states, and the same as they travel.
-        self.states: dict[str, pa.Table] = {}
-        self.given: dict[str, bytes] = {}
-        #: At the asker: the combined states of all nodes.
-        self.taken: dict[str, bytes] = {}
-        self.overflowed: set[str] = set()
-        #: Ways by which objects came here, for hierarchical joins.
-        self.paths = Paths()
-
-    def is_internal(self, namespace: str) -> bool:
-        return namespace in self._internal
-
-    def give(self, channel: str, states: pa.Table, payload: bytes) -> None:
-        """Leaves this node's states for the report."""
-        self.states[channel] = states
-        self.given[channel] = payload
-
-    def when_complete(self, namespace: str, handler: Callable[[], None]) -> None:
-        if namespace in self._complete:
-            handler()
-        else:
-            self._handlers.setdefault(namespace, []).append(handler)
-
-    def complete(self, namespace: str) -> None:
-        if namespace not in self._complete:
-            self._complete.add(namespace)
-            for handler in self._handlers.pop(namespace, []):
-                handler()

@@ -7,22 +7,31 @@ up on the way, so the proxy gets one, whatever the number of nodes.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
-from query.causes import WireCauses, added
+from query.causes import Cause, WireCauses, added
+from query.counts import Count, total
 from query.dataflow.budget import Limits
 from query.plan import Plan
 from runtime.message import WireAddress
 
-#: Errors and drop reasons kept in one report; beyond that they are only counted.
+#: Errors and drop reasons kept in one report; beyond that they are only counted. What is cut or folded are words:
+#: causes are counted all.
 ERRORS_MAX = 16
 DROPS_MAX = 128
 ERROR_CHARS_MAX = 500
+#: What drop reasons beyond these are called together.
+OTHER = "other"
 #: Columns that rows lacked, in one report.
 MISSING_MAX = 32
+
+Words: TypeAlias = Annotated[str, msgspec.Meta(max_length=ERROR_CHARS_MAX)]
+Drops: TypeAlias = Annotated[dict[Words, Count], msgspec.Meta(max_length=DROPS_MAX + 1)]
+Errors: TypeAlias = Annotated[tuple[Words, ...], msgspec.Meta(max_length=ERRORS_MAX)]
+Missing: TypeAlias = Annotated[dict[Words, tuple[Count, Words]], msgspec.Meta(max_length=MISSING_MAX)]
 
 #: Partial states and Bloom filters as they travel.
 States: TypeAlias = bytes
@@ -74,94 +83,115 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     """How a stage went on some nodes: sums, and a bounded list of what went wrong."""
 
     #: Nodes that took part from the first stage on and are done, with rows or without.
-    answered: int = 0
-    empty: int = 0
-    #: Nodes that gave up with an error.
-    failed: int = 0
+    answered: Count = 0
+    empty: Count = 0
+    #: Nodes that gave up with an error, or at a limit before they gave anything.
+    failed: Count = 0
     #: Nodes that came in after the first stage: what they might have had is not in the answer.
-    late: int = 0
-    rows: int = 0
-    bytes: int = 0
-    dropped: dict[str, int] = {}
-    errors: tuple[str, ...] = ()
-    #: For the waves of a cyclic stage: batches put and taken, and nodes that have something to do.
-    sent: int = 0
-    received: int = 0
-    busy: int = 0
+    late: Count = 0
+    rows: Count = 0
+    bytes: Count = 0
+    dropped: Drops = {}
+    errors: Errors = ()
+    #: Batches put for other opgraphs of the query and taken by them; and nodes that have something to do, for the
+    #: waves of a cyclic stage.
+    sent: Count = 0
+    received: Count = 0
+    busy: Count = 0
     #: Partial states of put Tree by channel, combined by `query.engine.trees`.
     trees: dict[str, States] = {}
     #: Calls to nodes that had been called already, as owners of another key.
-    again: int = 0
+    again: Count = 0
     #: Columns that rows lacked, as "table column", with the number of nodes and a name that may have been meant.
-    missing: dict[str, tuple[int, str]] = {}
+    missing: Missing = {}
     #: Bloom filters by name, merged by `query.engine.filters`.
     filters: dict[str, States] = {}
     #: Nodes that hold partition groups of the query.
-    holders: int = 0
+    holders: Count = 0
     #: What took rows from the answer, by cause; `dropped` and `errors` are the words for it.
     causes: WireCauses = {}
+    #: Nodes on which rows that were put for the query had not all been looked at when its opgraphs were done: these
+    #: had enough, as those below a LIMIT.
+    sated: Count = 0
 
     def plus(self, other: Report) -> Report:
-        dropped = dict(self.dropped)
+        dropped, missing = dict(self.dropped), dict(self.missing)
         for reason, rows in other.dropped.items():
-            if reason not in dropped and len(dropped) >= DROPS_MAX:
-                reason = "other"
-            dropped[reason] = dropped.get(reason, 0) + rows
-        errors = dict.fromkeys((*self.errors, *other.errors))
-        missing = dict(self.missing)
+            fold_drop(dropped, reason, rows)
         for column, (nodes, close) in other.missing.items():
-            before, meant = missing.get(column, (0, ""))
-            if before or len(missing) < MISSING_MAX:
-                missing[column] = (before + nodes, meant or close)
+            fold_missing(missing, column, nodes, close)
+        errors = dict.fromkeys((*self.errors, *other.errors))
         return Report(
-            answered=self.answered + other.answered,
-            empty=self.empty + other.empty,
-            failed=self.failed + other.failed,
-            late=self.late + other.late,
-            rows=self.rows + other.rows,
-            bytes=self.bytes + other.bytes,
+            answered=total(self.answered, other.answered),
+            empty=total(self.empty, other.empty),
+            failed=total(self.failed, other.failed),
+            late=total(self.late, other.late),
+            rows=total(self.rows, other.rows),
+            bytes=total(self.bytes, other.bytes),
             dropped=dropped,
             errors=tuple(errors)[:ERRORS_MAX],
-            sent=self.sent + other.sent,
-            received=self.received + other.received,
-            busy=self.busy + other.busy,
-            again=self.again + other.again,
+            sent=total(self.sent, other.sent),
+            received=total(self.received, other.received),
+            busy=total(self.busy, other.busy),
+            again=total(self.again, other.again),
             missing=missing,
-            holders=self.holders + other.holders,
+            holders=total(self.holders, other.holders),
             causes=added(self.causes, other.causes),
+            sated=total(self.sated, other.sated),
         )
 
-    def since(self, earlier: Report) -> Report:
-        """What is to be added to an earlier report of the same node; a node that has answered now and had nothing
-        then is one answer more and one empty less."""
+    def less(self, earlier: Report) -> Report:
+        """What is left of a sum when an earlier report of one of its nodes is taken out of it."""
         return msgspec.structs.replace(
             self,
-            answered=self.answered - earlier.answered,
-            empty=self.empty - earlier.empty,
-            failed=self.failed - earlier.failed,
-            late=self.late - earlier.late,
-            rows=self.rows - earlier.rows,
-            bytes=self.bytes - earlier.bytes,
-            sent=self.sent - earlier.sent,
-            received=self.received - earlier.received,
-            holders=self.holders - earlier.holders,
-            dropped={
-                reason: rows - earlier.dropped.get(reason, 0)
-                for reason, rows in self.dropped.items()
-                if rows > earlier.dropped.get(reason, 0)
-            },
+            **{name: max(0, getattr(self, name) - getattr(earlier, name)) for name in _SUMS},
+            dropped=_without(self.dropped, earlier.dropped),
             missing={column: each for column, each in self.missing.items() if column not in earlier.missing},
-            causes={
-                cause: count - earlier.causes.get(cause, 0)
-                for cause, count in self.causes.items()
-                if count > earlier.causes.get(cause, 0)
-            },
+            causes=_without(self.causes, earlier.causes),
         )
+
+
+_SUMS = ("answered", "empty", "failed", "late", "rows", "bytes", "sent", "received", "holders", "sated")
+K = TypeVar("K")
+
+
+def _without(counts: dict[K, int], earlier: dict[K, int]) -> dict[K, int]:
+    left = {key: count - earlier.get(key, 0) for key, count in counts.items()}
+    return {key: count for key, count in left.items() if count > 0}
+
+
+def fold_drop(dropped: dict[str, int], reason: str, rows: int) -> None:
+    """Adds rows to those dropped for a reason; for reasons that do not fit, to the others."""
+    reason = reason[:ERROR_CHARS_MAX]
+    if reason not in dropped and len(dropped) >= DROPS_MAX:
+        reason = OTHER
+    dropped[reason] = total(dropped.get(reason, 0), rows)
+
+
+def fold_missing(missing: dict[str, tuple[int, str]], column: str, nodes: int, close: str) -> None:
+    """Adds nodes to those whose rows lacked a column, as far as columns fit."""
+    column = column[:ERROR_CHARS_MAX]
+    before, meant = missing.get(column, (0, ""))
+    if before or len(missing) < MISSING_MAX:
+        missing[column] = (total(before, nodes), meant or close[:ERROR_CHARS_MAX])
+
+
+class OwnReport(msgspec.Struct, frozen=True, array_like=True):
+    """What the asker's own node says when it is called alone: its report, and the earlier one that it replaces."""
+
+    now: Report
+    earlier: Report = Report()
+
+
+def failure(text: str, cause: Cause = Cause.ERROR) -> Report:
+    """The report of a node that could not take part."""
+    return Report(failed=1, errors=(text[:ERROR_CHARS_MAX],), causes={cause.number: 1})
 
 
 _encoder = msgspec.msgpack.Encoder()
 _calls = msgspec.msgpack.Decoder(StageCall)
 _reports = msgspec.msgpack.Decoder(Report)
+_own_reports = msgspec.msgpack.Decoder(OwnReport)
 
 encode = _encoder.encode
 
@@ -182,7 +212,14 @@ def decode_report(data: bytes) -> Report:
     try:
         return _reports.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return Report(failed=1, errors=(f"unreadable report: {error}"[:ERROR_CHARS_MAX],))
+        return failure(f"unreadable report: {error}", Cause.UNREADABLE)
+
+
+def decode_own_report(data: bytes) -> OwnReport:
+    try:
+        return _own_reports.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return OwnReport(failure(f"unreadable report: {error}", Cause.UNREADABLE))
 
 
 def combine(left: bytes, right: bytes) -> bytes:

@@ -7,7 +7,7 @@ only be complete together. So the opgraphs form stages: each depends on earlier 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from query.dataflow.cycles import components
@@ -188,6 +188,29 @@ def _is_last(namespace: str, later: list[Stage]) -> bool:
 def _namespaces(opgraph: Opgraph, kind: Callable[[Operator], bool]) -> dict[str, None]:
     found = (namespace_of(operator) for operator in opgraph.operators if kind(operator))
     return {namespace: None for namespace in found if namespace is not None}
+
+
+def takes_all(plan: Plan) -> bool:
+    """Whether whatever is put for another opgraph is read there as a whole: not where rows are fetched by their keys
+    from where they were put."""
+    fed = {namespace for opgraph in plan.opgraphs for namespace in fed_by(opgraph)}
+    scans = (scan for opgraph in plan.opgraphs for scan in _fetched_from(opgraph))
+    return not any(namespace_of(scan) in fed for scan in scans)
+
+
+def _fetched_from(opgraph: Opgraph) -> Iterator[Operator]:
+    """Scans below the second source of an index join."""
+    operators = {operator.name: operator for operator in opgraph.operators}
+    for join in opgraph.operators:
+        if (join.type, join.implementation.lower()) == ("join", "index"):
+            seen: dict[str, None] = {}
+            frontier = list(join.sources[1:])
+            while frontier:
+                name = frontier.pop()
+                if name not in seen and name in operators:
+                    seen[name] = None
+                    frontier.extend(operators[name].sources)
+            yield from (operators[name] for name in seen if _is_scan(operators[name]))
 
 
 def is_divisible(plan: Plan) -> bool:

@@ -20,10 +20,12 @@ import pyarrow as pa
 
 from query.aggregate import Aggregate, Grouping, find, make
 from query.batch import Batch
-from query.dataflow.settings import Option, SettingError, read
+from query.causes import Cause, added
+from query.counts import total
+from query.dataflow.settings import Option, read
 from query.engine.filters import merged
-from query.engine.spec import ERROR_CHARS_MAX, Report, decode_report, encode
-from query.expr.errors import EvalError, ExprError
+from query.engine.spec import ERROR_CHARS_MAX, ERRORS_MAX, Report, decode_report, encode
+from query.expr.errors import ExprError
 from query.plan import Expression, Function, Operator, Plan
 from query.wire import SchemaReceiver, WireError, decode
 from query.wire import encode as encode_batch
@@ -103,16 +105,16 @@ class Trees:
     def combine(self, left: bytes, right: bytes) -> bytes:
         """Two encoded reports into one. States that cannot be read cost the nodes they came from, not the query."""
         ours, theirs = decode_report(left), decode_report(right)
-        trees = dict(ours.trees)
-        for channel, payload in theirs.trees.items():
-            if channel not in trees:
-                trees[channel] = payload
-                continue
-            try:
-                trees[channel] = self._merged(channel, trees[channel], payload)
-            except (WireError, ExprError, EvalError, pa.ArrowException, SettingError, KeyError) as error:
-                theirs = _spoiled(theirs, f"partial states cannot be combined: {error}")
-        filters = merged(ours.filters, theirs.filters) if theirs.filters else ours.filters
+        trees, filters = dict(ours.trees), dict(ours.filters)
+        try:
+            for channel, payload in theirs.trees.items():
+                known = trees.get(channel)
+                trees[channel] = payload if known is None else self._merged(channel, known, payload)
+            filters = merged(filters, theirs.filters) if theirs.filters else filters
+        except Exception as error:
+            # A peer's bytes go through Arrow and NumPy, which raise what they like: here, nothing may get past.
+            theirs = _spoiled(theirs, f"partial states cannot be combined: {error}")
+            trees, filters = dict(ours.trees), dict(ours.filters)
         return encode(msgspec.structs.replace(ours.plus(theirs), trees=trees, filters=filters))
 
     def _merged(self, channel: str, left: bytes, right: bytes) -> bytes:
@@ -148,7 +150,9 @@ def _spoiled(report: Report, reason: str) -> Report:
         report,
         answered=0,
         empty=0,
-        failed=report.failed + report.answered + report.empty,
-        errors=(reason[:ERROR_CHARS_MAX], *report.errors),
+        failed=total(report.failed, report.answered, report.empty),
+        errors=(reason[:ERROR_CHARS_MAX], *report.errors)[:ERRORS_MAX],
         trees={},
+        filters={},
+        causes=added(report.causes, {Cause.UNREADABLE.number: 1}),
     )

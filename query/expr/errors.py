@@ -1,6 +1,7 @@
 """What can go wrong with an expression, and whose fault it is.
 
 ExprError           the query's author, against one schema: found when compiling; the batch is dropped whole
+  ExprLimit         more kinds of columns or keys than a named limit allows
   MissingColumn     the schema has no such column
   UnknownFunction   no function of that name
   TypeClash         the function does not take these types, or too many or few arguments
@@ -13,6 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import ClassVar
+
+from query.causes import Cause
 
 #: Names offered in "did you mean"; more than a few helps nobody.
 SUGGESTIONS_MAX = 3
@@ -23,6 +27,15 @@ TEXT_SHOWN_CHARS = 80
 
 class ExprError(ValueError):
     """The expression cannot be compiled against this schema."""
+
+    #: What rows are that it costs.
+    cause: ClassVar[Cause] = Cause.UNFIT
+
+
+class ExprLimit(ExprError):
+    """More kinds of rows than a named limit allows."""
+
+    cause = Cause.LIMIT
 
 
 class MissingColumn(ExprError):
@@ -49,9 +62,13 @@ class BadLiteral(ExprError):
 class EvalError(ValueError):
     """A value for which the function has no result."""
 
+    cause: ClassVar[Cause] = Cause.UNFIT
+
 
 class EvalLimit(EvalError):
     """A result larger than a named limit allows."""
+
+    cause = Cause.LIMIT
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

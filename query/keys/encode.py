@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from query.batch.types import type_name
 from query.expr.columns import Mask, Numbers, nulls, numbers
-from query.expr.errors import TypeClash
+from query.expr.errors import ExprLimit
 
 Words = npt.NDArray[np.uint64]
 States = npt.NDArray[np.uint8]
@@ -107,7 +107,7 @@ class Encoder:
         known = self._kinds.get(kinds)
         if known is None:
             if len(self._kinds) >= KINDS_MAX:
-                raise TypeClash(f"keys of more than {KINDS_MAX} combinations of types (KINDS_MAX)")
+                raise ExprLimit(f"keys of more than {KINDS_MAX} combinations of types (KINDS_MAX)")
             known = self._kinds[kinds] = len(self._kinds)
         return known
 

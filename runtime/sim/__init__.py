@@ -5,7 +5,7 @@
 
 from runtime.sim.compute import ComputeModel
 from runtime.sim.counters import Statistics
-from runtime.sim.faults import Churn, Faults, skew, slow
+from runtime.sim.faults import Churn, Faults, jump, pause, skew, slow
 from runtime.sim.host import SimHost, SimRuntime
 from runtime.sim.links import Fair, Fifo, Links, Unlimited
 from runtime.sim.messages import MessageConfig
@@ -32,8 +32,10 @@ __all__ = [
     "Topology",
     "Unlimited",
     "World",
+    "jump",
     "king",
     "parse_matrix",
+    "pause",
     "skew",
     "slow",
     "star",

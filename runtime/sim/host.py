@@ -14,10 +14,12 @@ from runtime.message import Message
 from runtime.rng import Rng
 from runtime.sim.clock import TRUE_CLOCK
 from runtime.sim.counters import Counters
+from runtime.sim.wheel import WORLD
 
 if TYPE_CHECKING:
     from runtime.sim.clock import Clock
     from runtime.sim.stream import SimStream
+    from runtime.sim.wheel import Event
     from runtime.sim.world import World
 
 T = TypeVar("T")
@@ -76,16 +78,20 @@ class SimRuntime:
 
     __slots__ = (
         "_wheel",
+        "_held",
         "address",
         "alive",
+        "awake",
         "clock",
         "counters",
         "datagrams",
+        "frozen_until",
         "handlers",
         "host",
         "index",
         "listeners",
         "streams",
+        "waiting_datagrams",
         "world",
     )
 
@@ -97,13 +103,41 @@ class SimRuntime:
         self.address: Address = host.address
         self.counters = host.counters
         self.alive = True
+        #: Lives and is not frozen; until when it is, and what waits for it (`runtime.sim.faults.pause`).
+        self.awake = True
+        self.frozen_until = 0.0
+        self._held: list[Event] = []
         self.clock = host.clock
         #: What the node's messenger calls for each kind of message, at message level.
         self.handlers: dict[type[Message], Callable[[Address, Any], None]] = {}
         #: The handler of the open socket; listening ports; open streams by number. None until used.
         self.datagrams: DatagramHandler | None = None
+        self.waiting_datagrams = 0
         self.listeners: dict[int, Callable[[Stream], None]] | None = None
         self.streams: dict[int, SimStream] | None = None
+
+    def end(self) -> None:
+        """The incarnation is over."""
+        self.alive = self.awake = False
+        self._held = []
+
+    def hold(self, event: Event) -> None:
+        self._held.append(event)
+
+    def freeze(self, until: float) -> None:
+        """Nothing runs before an instant of the world; then all that fell due runs at once."""
+        if self.alive and until > self.frozen_until:
+            self.awake, self.frozen_until = False, until
+            self._wheel.call_at(until, self._thaw, until, WORLD)
+
+    def _thaw(self, until: float) -> None:
+        if not self.alive or until < self.frozen_until:
+            return
+        self.awake = True
+        held, self._held = self._held, []
+        for event in held:
+            if event.fn is not None:
+                self._wheel.resume(event)
 
     def now(self) -> float:
         clock = self.clock

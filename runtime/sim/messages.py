@@ -145,6 +145,10 @@ class MessageNetwork:
         if not receiver.alive:
             self._fail(flight.sender, flight.notice, "dead", flight.sent_at)
             return
+        if not receiver.awake:
+            # It lies in the socket until the process goes on; the sender's patience may end before.
+            self._wheel.call_at(receiver.frozen_until, self._arrived, flight, WORLD)
+            return
         counters = receiver.counters
         counters.bytes_in += flight.size
         if flight.notice is not None:
@@ -161,16 +165,23 @@ class MessageNetwork:
         self._fail(flight.sender, flight.notice, "congested", flight.sent_at)
 
     def _acknowledge(self, flight: Flight, notice: Notice) -> None:
-        """The acknowledgement may meet the same faults; then the sender is told False of a message that arrived."""
+        """The acknowledgement may meet the same faults; then the sender is told False of a message that arrived. So it
+        is of one that lay at a frozen host for longer than its transport tries."""
         here, there = flight.receiver.index, flight.sender.index
         blocked = self._faults.partitions.cuts and self._faults.partitions.blocked(here, there)
         latency_s = self._latency_s(here, there)
-        delay_s = None if blocked else self._delay_s(here, there, 1, latency_s)
+        frozen = self._waited_too_long(flight)
+        delay_s = None if blocked or frozen else self._delay_s(here, there, 1, latency_s)
         if delay_s is None:
             flight.sender.host.counters.failed += 1
             self._tell(flight.sender, notice, False, flight.sent_at + self._config.retransmission.give_up_s)
         else:
             self._tell(flight.sender, notice, True, self._wheel.now + latency_s + delay_s)
+
+    def _waited_too_long(self, flight: Flight) -> bool:
+        """Whether it arrived at a frozen host, and lay there beyond the sender's patience."""
+        frozen_until = flight.receiver.frozen_until
+        return frozen_until == self._wheel.now and frozen_until - flight.sent_at > self._config.retransmission.give_up_s
 
     def _fail(self, sender: SimRuntime, notice: Notice | None, reason: str, sent_at: float) -> None:
         sender.host.counters.failed += 1

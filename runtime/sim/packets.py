@@ -14,12 +14,15 @@ import msgspec
 from runtime.api import Address, DatagramHandler
 from runtime.sim.host import SimHost, SimRuntime
 from runtime.sim.trace import DATAGRAM_SENT
+from runtime.sim.wheel import WORLD
 
 if TYPE_CHECKING:
     from runtime.sim.world import World
 
 #: IP and UDP headers.
 HEADER_BYTES = 28
+#: Datagrams that wait in the socket of a frozen host; what comes then is lost.
+SOCKET_DATAGRAMS_MAX = 1_024
 #: The largest UDP payload over IPv4.
 PAYLOAD_BYTES_MAX = 65_507
 
@@ -97,13 +100,28 @@ class PacketNetwork:
         receiver = packet.receiver
         if self._trace is not None:
             self._trace.log(receiver.index)
-        handler = receiver.runtime.datagrams if receiver.alive else None
+        runtime = receiver.runtime
+        if receiver.alive and not runtime.awake:
+            if runtime.waiting_datagrams >= SOCKET_DATAGRAMS_MAX:
+                packet.sender.counters.drop("overrun")
+                return
+            runtime.waiting_datagrams += 1
+            self._world.wheel.call_at(runtime.frozen_until, self._read_late, (runtime, packet), WORLD)
+            return
+        handler = runtime.datagrams if receiver.alive else None
         if handler is None:
             packet.sender.counters.drop("unbound" if receiver.alive else "dead")
             return
         receiver.counters.messages_in += 1
         receiver.counters.bytes_in += len(packet.data) + HEADER_BYTES
         handler([(packet.sender.address, packet.data)])
+
+
+    def _read_late(self, waiting: tuple[SimRuntime, _Packet]) -> None:
+        """A host that was frozen reads what lay in its socket."""
+        runtime, packet = waiting
+        runtime.waiting_datagrams -= 1
+        self._arrived(packet)
 
 
 def _congested(packet: _Packet) -> None:

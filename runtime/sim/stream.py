@@ -16,6 +16,7 @@ from runtime.api import Address, StreamHandler
 from runtime.sim.host import SimRuntime
 from runtime.sim.retransmission import Retransmission
 from runtime.sim.trace import SEGMENT_SENT
+from runtime.sim.wheel import WORLD
 
 if TYPE_CHECKING:
     from runtime.sim.world import World
@@ -242,6 +243,10 @@ def _arrived(segment: _Segment) -> None:
     if not runtime.alive:
         runtime.host.counters.drop("dead")
         segment.stream._retry(segment)
+        return
+    if not runtime.awake:
+        wheel = segment.stream._world.wheel
+        wheel.call_at(runtime.frozen_until, _arrived, segment, WORLD)
         return
     length = len(segment.data or b"")
     runtime.host.counters.messages_in += 1

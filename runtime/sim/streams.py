@@ -77,6 +77,9 @@ class StreamNetwork:
             self._timed_out(opening)
             return
         server = host.runtime
+        if not server.awake:
+            self._world.wheel.call_at(server.frozen_until, self._requested, opening, WORLD)
+            return
         accept = (server.listeners or {}).get(_port(opening.to))
         if (
             accept is None

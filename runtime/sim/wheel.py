@@ -34,17 +34,27 @@ class PendingEventsExceeded(RuntimeError):
 
 
 class Owner(Protocol):
-    """On whose behalf an event runs. When `alive` turns False its events never run."""
+    """On whose behalf an event runs. When `alive` turns False its events never run; while only `awake` is False they
+    wait with it."""
 
     alive: bool
+    awake: bool
     index: int
+
+    def hold(self, event: Event) -> None:
+        """Keeps an event that came while it was not awake."""
+        ...
 
 
 class _World:
     """The owner of what no host owns."""
 
     alive = True
+    awake = True
     index = -1
+
+    def hold(self, event: Event) -> None:
+        raise AssertionError("the world is always awake")
 
 
 WORLD: Owner = _World()
@@ -97,6 +107,15 @@ class Wheel:
         self._room -= 1
         if self._room < 0:
             self._make_room()
+        self._insert(event, at)
+        return event
+
+    def resume(self, event: Event) -> None:
+        """Runs a held event after all, now; unless it was cancelled meanwhile."""
+        event.at = self.now
+        self._insert(event, self.now)
+
+    def _insert(self, event: Event, at: float) -> None:
         tick = int(at * TICKS_PER_S)
         if tick > self._tick:
             bucket = self._buckets.get(tick)
@@ -109,7 +128,6 @@ class Wheel:
             # All that has run by now is at `now` or before, so the place found is behind it.
             event.at = max(at, self.now)
             insort(self._bucket, event, key=_AT)
-        return event
 
     def run_until(self, until: float) -> None:
         """Runs every event up to and including `until`, then sets the clock to it."""
@@ -139,10 +157,15 @@ class Wheel:
                     shells += 1
                     continue
                 owner = event.owner
-                if not owner.alive:
+                at = event.at
+                if not owner.awake:
+                    if at > until:
+                        held.append(event)
+                        break
+                    if owner.alive:
+                        owner.hold(event)
                     shells += 1
                     continue
-                at = event.at
                 if at > until:
                     held.append(event)
                     break

@@ -97,7 +97,8 @@ class World:
         """Ends the host's incarnation: its timers, its streams and what is under way to it die."""
         if host.alive:
             self._record(HOST_CRASHED, host)
-            host.alive = host.runtime.alive = False
+            host.alive = False
+            host.runtime.end()
             self.streams.crashed(host.runtime)
 
     def retire(self, host: SimHost) -> None:

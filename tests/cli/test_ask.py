@@ -165,12 +165,12 @@ def test_a_table_that_nobody_knows_has_a_code_of_its_own(
     served: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served.engine.on_query = lambda sink: sink.fail(
-        Failure("unknown-table", "no node knows a table 'fv'", hint="did you mean 'fw'?")
+        Failure("unknown_table", "no node knows a table 'fv'", hint="did you mean 'fw'?")
     )
     assert ask(served) == Exit.UNKNOWN_TABLE
     assert "no node knows a table 'fv'\nhint: did you mean 'fw'?" in capsys.readouterr().err
     assert ask(served, "--allow-unknown") == Exit.UNKNOWN_TABLE
-    assert [asked.allow_unknown for asked in served.engine.asked] == [False, True]
+    assert [asked.unknown_tables for asked in served.engine.asked] == [False, True]
 
 
 @pytest.mark.parametrize("command", [["sql"], ["ufl"], []])

@@ -79,6 +79,11 @@ class PerfectRouter:
         self._upcalls: dict[type[Message], Upcall[Any]] = {}
         self._delivers: dict[type[Message], Deliver[Any]] = {}
         self._on_arc: list[Callable[[Arc | None, Arc | None], None]] = []
+        self._on_place: list[Callable[[Arc | None, Arc | None, bool], None]] = []
+        self._place_arc: Arc | None = None
+        #: Whether neighbours agree on its arc, and whether arcs are handed over.
+        self.agreed = True
+        self.peaceful = True
         self._on_suspect: list[Callable[[NodeRef], None]] = []
         self._on_death: list[Callable[[NodeRef], None]] = []
         #: Nodes that this one takes for silent, dead or not.
@@ -101,12 +106,20 @@ class PerfectRouter:
 
     def see(self) -> None:
         old, self._arc = self._arc, self._members.arc(self.id)
+        self._see_place()
         if old != self._arc:
             for handler in self._on_arc:
                 handler(old, self._arc)
 
+    def _see_place(self) -> None:
+        old, self._place_arc = self._place_arc, None if self._arc is None else self.place().arc
+        if old != self._place_arc:
+            for handler in self._on_place:
+                handler(old, self._place_arc, self.peaceful)
+
     def lost_membership(self) -> None:
         old, self._arc = self._arc, None
+        self._see_place()
         for handler in self._on_arc:
             handler(old, None)
 
@@ -132,8 +145,19 @@ class PerfectRouter:
         refs |= {each: router.me for each, router in self._members.routers.items()}
         return Place(owned_arc(before, self.id, after), refs[before], refs[after])
 
+    def certain(self) -> Arc | None:
+        return self._place_arc if self.agreed else None
+
+    def confirm(self, done: Callable[[Arc | None], None], wait_s: float) -> None:
+        arc = self.certain()
+        if arc is not None:
+            self._runtime.call_later(0.0, done, arc)
+        else:
+            self._runtime.call_later(wait_s, lambda _: done(self.certain()), None)
+
     def gives_up(self, node: NodeRef) -> None:
         self.silent.remove(node)
+        self._see_place()
         for handler in self._on_death:
             handler(node)
 
@@ -203,6 +227,9 @@ class PerfectRouter:
 
     def on_arc(self, handler: Callable[[Arc | None, Arc | None], None]) -> None:
         self._on_arc.append(handler)
+
+    def on_place(self, handler: Callable[[Arc | None, Arc | None, bool], None]) -> None:
+        self._on_place.append(handler)
 
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:
         self._on_suspect.append(handler)

@@ -64,7 +64,7 @@ class Live:
         return Batch("fw", pa.record_batch(data))
 
     def ask(self, text: str) -> None:
-        self.handle = self.node.service.query(QueryRequest(text, "sql", allow_unknown=True), self.sink)
+        self.handle = self.node.service.query(QueryRequest(text, "sql", unknown_tables=True), self.sink)
 
     def arrive(self, node: int, *sources: str, age_s: float = 0.0) -> None:
         table = self.cluster.tables[node].tables["fw"]

@@ -211,9 +211,9 @@ def test_a_table_that_nobody_knows_is_an_error_unless_the_query_says_otherwise(n
     node.publish("hosts", {"k": [1]}, "k")
     failure = node.ask("SELECT count(*) AS n FROM host").failure
     assert failure is not None
-    assert (failure.kind, failure.message) == ("unknown-table", "no node knows a table 'host'")
+    assert (failure.kind, failure.message) == ("unknown_table", "unknown table 'host'")
     assert failure.hint == "did you mean 'hosts'?"
-    sink = node.asked(QueryRequest("SELECT count(*) AS n FROM host", "sql", allow_unknown=True))
+    sink = node.asked(QueryRequest("SELECT count(*) AS n FROM host", "sql", unknown_tables=True))
     assert sink.rows == [{"n": 0}]
     assert sink.account is not None
     assert sink.account.notes == ("no node knows a table 'host'; did you mean 'hosts'?",)
@@ -224,8 +224,8 @@ def test_the_same_in_ufl(cluster: Cluster, node: Node, scan: str) -> None:
     cluster.load("hosts", [from_pydict("hosts", {"k": [1]})])
     text = SCAN.replace("%s", scan)
     failure = node.asked(QueryRequest(text.replace("{}", "host"), "ufl")).failure
-    assert failure is not None and failure.kind == "unknown-table"
-    sink = node.asked(QueryRequest(text.replace("{}", "host"), "ufl", allow_unknown=True))
+    assert failure is not None and failure.kind == "unknown_table"
+    sink = node.asked(QueryRequest(text.replace("{}", "host"), "ufl", unknown_tables=True))
     assert sink.account is not None and "no node knows a table 'host'" in sink.account.notes
     assert node.asked(QueryRequest(text.replace("{}", "hosts"), "ufl")).account is not None
 
@@ -237,7 +237,7 @@ def test_a_table_that_came_a_moment_after_it_was_unknown_is_known(node: Node) ->
         sink = Sink()
         node.service.query(asked, sink)
         node.cluster.world.run_for(0.5)
-        assert sink.failure is not None and sink.failure.kind == "unknown-table"
+        assert sink.failure is not None and sink.failure.kind == "unknown_table"
         control = Control()
         feed = Publishing(Publication(table, ("k",)), control, node.cluster.nodes[2].overlay.publisher)
         feed.batch(pa.record_batch({"k": [1]}), 1)

@@ -44,10 +44,10 @@ class Compiled:
     relation: Relation
     #: What its author should know about the answer.
     remarks: tuple[str, ...] = ()
-    #: Tables that it names and the catalog does not have.
-    unknown: tuple[str, ...] = ()
     #: How a continuous query is repeated; None for one that is asked once.
     repetition: Repetition | None = None
+    #: Tables that it names and that are not among those known.
+    unknown: tuple[str, ...] = ()
 
 
 def compile_sql(
@@ -166,7 +166,8 @@ def _compiled(tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | N
     for problem in (*plan_problems(plan), *operator_problems(plan)):
         raise Refused(problem.message, None, problem.hint)
     remarks = tuple(_nobody_has(name, tables or {}) for name in binder.unknown)
-    return Compiled(plan, tuple(lowering.builder.notes), relation, remarks, tuple(binder.unknown), repetition)
+    unknown = tuple(binder.unknown)
+    return Compiled(plan, tuple(lowering.builder.notes), relation, remarks, repetition, unknown)
 
 
 def _nobody_has(table: str, tables: Mapping[str, TableInfo]) -> str:

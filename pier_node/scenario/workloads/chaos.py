@@ -2,10 +2,13 @@
 
 Somebody asks somewhere, all the time, through the door that clients use: counts, groups, joins, answers every few
 seconds (`pier_node.scenario.questions`); some change their minds, and cancel there or at any other node. Publishers
-keep objects alive. Seen from outside, at all times:
+keep objects alive, and a table that is asked for as well (`pier_node.scenario.published_table`). Seen from outside, at
+all times:
 
  * an account adds up; an answer that calls itself complete has exactly the rows of the nodes it asked, and none has
    more than those; an epoch has the rows of just as many nodes as it says;
+ * an answer about the published table that calls itself complete has every row of the publisher that lives on, once,
+   and no row twice;
  * a query ends within its budget, whatever happens to nodes, a cancelled one at once, and leaves nothing behind on any;
  * what a node holds stays within bounds.
 
@@ -31,6 +34,8 @@ from pier_node.engine.tables import NodeTables
 from pier_node.protocol.messages import QueryEntry
 from pier_node.scenario.form import Form, NotNegative, Positive, Rate
 from pier_node.scenario.overlay_nodes import Life, OverlayNodes
+from pier_node.scenario.published_table import DRAWN as DRAWN_PUBLISHED
+from pier_node.scenario.published_table import AskedRows, PublishedTable, Truth
 from pier_node.scenario.questions import DRAWN, TABLE, Asked, table_of
 from pier_node.scenario.sample import Sample
 from pier_node.scenario.workload import Workload, register_workload
@@ -51,6 +56,8 @@ class ChaosForm(Form, frozen=True):
     settle_s: NotNegative = 30.0
     #: Mean time between two questions.
     ask_every_s: Positive = 20.0
+    #: The same for questions about the published table.
+    ask_published_every_s: Positive = 10.0
     query_time_s: Positive = 30.0
     #: Share of the questions that are cancelled, within so long, and of those the share that is cancelled elsewhere.
     cancelled: Rate = 0.1
@@ -102,8 +109,10 @@ class Chaos(Workload[ChaosForm]):
         super().__init__(world, form)
         self._nodes = OverlayNodes(world, OverlayConfig(), world.rng("nodes"))
         self._rng = world.rng("chaos")
+        self._published_rng = world.rng("published")
         self._doors: dict[int, _Node] = {}
         self._kept: list[_Kept] = []
+        self._table = PublishedTable(world, form.lifetime_s)
         self._asked = 0
         #: Questions without an answer, and who was asked.
         self._open: dict[Asked, Life] = {}
@@ -119,7 +128,7 @@ class Chaos(Workload[ChaosForm]):
         life = self._nodes.build(host)
         tables = NodeTables()
         tables.register(TABLE, table_of(life.number))
-        engine = EngineNode(host.runtime, host.messenger, life.node, tables)
+        engine = EngineNode(host.runtime, life.node, tables)
         limits = Limits(time_s=self.form_values.query_time_s)
         self._doors[life.number] = _Node(engine, QueryService(host.runtime, engine, limits))
         if self._running and self._rng.random() < self.form_values.publishers:
@@ -134,9 +143,12 @@ class Chaos(Workload[ChaosForm]):
     def _begin(self, _: None) -> None:
         self._running = True
         members = self._nodes.members()
+        staying = next(life for life in members if life.number == 0)
+        self._table.publish(staying, self._doors[staying.number].service)
         for life in self._rng.sample(members, max(1, round(len(members) * self.form_values.publishers))):
             self._publish(life)
         self._ask(None)
+        self._ask_published(None)
         self._look(None)
 
     def _publish(self, life: Life) -> None:
@@ -150,30 +162,58 @@ class Chaos(Workload[ChaosForm]):
                 each.stored = code is Code.OK
 
         life.node.publisher.publish(puts, done, period_s=form.renewal_s)
+        self._table.publish(life, self._doors[life.number].service)
+
+    def _awake(self) -> list[Life]:
+        """Members that take questions: a host that stands still has no door open."""
+        return [life for life in self._nodes.members() if life.host.runtime.awake]
 
     def _ask(self, _: None) -> None:
         if not self._running:
             return
         form = self.form_values
         self.world.call_at(self.world.now + self._rng.expovariate(1.0 / form.ask_every_s), self._ask, None)
-        members = self._nodes.members()
+        members = self._awake()
         if not members:
             return
         life = self._rng.choice(members)
         question = self._rng.choice(DRAWN)
         asked = Asked(question, lambda: self.world.now, form.query_time_s, self.complain, self._over)
-        self._open[asked] = life
-        self._asked += 1
-        request = QueryRequest(question.text, "sql", client=f"client {self._asked}")
-        asked.handle = self._doors[life.number].service.query(request, asked)
+        request = self._submit(life, asked)
         if self._rng.random() < form.cancelled:
             after_s = self._rng.uniform(0.0, form.cancelled_within_s)
             self.world.call_at(self.world.now + after_s, self._cancel, (asked, request.client))
 
+    def _ask_published(self, _: None) -> None:
+        if not self._running:
+            return
+        form, rng = self.form_values, self._published_rng
+        after_s = rng.expovariate(1.0 / form.ask_published_every_s)
+        self.world.call_at(self.world.now + after_s, self._ask_published, None)
+        members = self._awake()
+        if not members or not self._table.is_stored:
+            return
+        life, question = rng.choice(members), rng.choice(DRAWN_PUBLISHED)
+
+        def truth() -> Truth:
+            return self._table.truth(life, question)
+
+        self._submit(
+            life,
+            AskedRows(question, lambda: self.world.now, form.query_time_s, self.complain, self._over, truth),
+        )
+
+    def _submit(self, life: Life, asked: Asked) -> QueryRequest:
+        self._open[asked] = life
+        self._asked += 1
+        request = QueryRequest(asked.question.text, "sql", client=f"client {self._asked}")
+        asked.handle = self._doors[life.number].service.query(request, asked)
+        return request
+
     def _cancel(self, whose: tuple[Asked, str]) -> None:
         """As its client does, or as somebody does who sees the query in the list of any node."""
         asked, client = whose
-        life, members = self._open.get(asked), self._nodes.members()
+        life, members = self._open.get(asked), self._awake()
         if life is None or not life.alive or not members:
             return
         assert asked.handle is not None

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow, Probe, ProbeKind, least
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -140,7 +141,11 @@ class MemCache(InTurns):
         self._expire()
         if self._held.nbytes > self.options["bytes"]:
             if self.options["fill"] == "stream":
-                self.drop(self._held.make_room(self.options["bytes"]), "left the cache to make room")
+                self.drop(
+                    self._held.make_room(self.options["bytes"]),
+                    "left the cache to make room",
+                    Cause.CROWDED_OUT,
+                )
             else:
                 self._filled = _Filled.GIVEN_UP
                 self._held = Held(0)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.evaluate import Evaluator
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
@@ -62,12 +63,16 @@ class Windows(InTurns):
         ends_us = ends.cast(pa.timestamp("us", ends.type.tz)).cast(pa.int64())
         timeless = ends_us.null_count
         if timeless:
-            self.drop(timeless, "no time, so in no window")
+            self.drop(timeless, "no time, so in no window", Cause.OUTSIDE)
         late_us = self._now_us() - int(self.options["lateness"] * 1e6)
         keep = pc.fill_null(pc.greater(ends_us, late_us), False)
         kept = pc.sum(keep).as_py() or 0
         if kept + timeless < rows.num_rows:
-            self.drop(rows.num_rows - kept - timeless, f"late by more than {self.options['lateness']:g} s")
+            self.drop(
+                rows.num_rows - kept - timeless,
+                f"late by more than {self.options['lateness']:g} s",
+                Cause.OUTSIDE,
+            )
         if kept:
             self._held.append((rows.take(keep), ends_us.filter(keep)))
             self._charge()

@@ -16,13 +16,13 @@ from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.expr import TypeClash
+from query.expr.errors import ExprLimit
 from query.keys import KeyIndex
 from query.keys.lookup import key_columns
 
 #: Probes answered at a time.
 TAGS_MAX = 1_024
-#: Sets of columns told apart under one probe; batches of more are dropped as malformed.
+#: Sets of columns told apart under one probe; batches of more are dropped.
 SHAPES_MAX = 1_024
 
 
@@ -70,7 +70,7 @@ class DupElim(Operator):
         index = shapes.get(names)
         if index is None:
             if len(shapes) >= SHAPES_MAX:
-                raise TypeClash(f"more than {SHAPES_MAX} sets of columns (SHAPES_MAX)")
+                raise ExprLimit(f"more than {SHAPES_MAX} sets of columns (SHAPES_MAX)")
             index = shapes[names] = KeyIndex(len(names), self._seed)
         return index
 

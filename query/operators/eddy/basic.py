@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow, Probe, least
 from query.dataflow.operator import Edge, Operator
 from query.dataflow.registry import register
@@ -136,8 +137,11 @@ class Eddy(Operator):
     def _returned(self, batch: Batch, tag: int, module: int) -> None:
         """Rows come back from an operator: their done bits are those of all rows they were made of, and its own."""
         marks = [name for name in batch.schema.names if name.endswith(DONE)]
-        if not marks or (self.has_ended(tag, 0) and tag not in self.ending()):
-            self.drop(batch.num_rows, "returned to the eddy without done bits or after its end")
+        if not marks:
+            self.drop(batch.num_rows, "returned to the eddy without done bits", Cause.UNFIT)
+            return
+        if self.has_ended(tag, 0) and tag not in self.ending():
+            self.drop(batch.num_rows, "returned to the eddy after its end", Cause.NOT_TAKEN)
             return
         bits = np.zeros(batch.num_rows, dtype=np.int64)
         for name in marks:
@@ -175,7 +179,7 @@ class Eddy(Operator):
             if not done >> number & 1 and (edge := module.edge_for(names)) is not None
         }
         if not edges:
-            self.drop(batch.num_rows, "no operator around the eddy takes these columns")
+            self.drop(batch.num_rows, "no operator around the eddy takes these columns", Cause.UNFIT)
             return
         number = self._tickets.draw(list(edges))
         self._tickets.took(number, batch.num_rows)

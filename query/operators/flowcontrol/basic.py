@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from query import plan
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
@@ -123,7 +124,7 @@ class FlowControl(Operator):
         if tag in self._open:
             return self.emit(batch, self._up())
         if self._told_end or self._over:
-            self.drop(batch.num_rows, "arrived after the duration of the flow control")
+            self.drop(batch.num_rows, "arrived after the duration of the flow control", Cause.OUTSIDE)
             return Flow.DONE
         return self.emit(batch, tag)
 
@@ -149,7 +150,7 @@ class FlowControl(Operator):
         if self._over:
             return False
         if len(self._open) >= PROBES_OPEN_MAX:
-            self.drop(0, SKIPPED)
+            self.drop(1, SKIPPED, Cause.NOT_READ)
             return False
         self._issued += 1
         if self._issued == self.options["count"] or not self._repeats:

@@ -17,11 +17,13 @@ import pyarrow as pa
 
 from query import plan
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.evaluate import Evaluator
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import SettingError
 from query.dataflow.turns import InTurns
+from query.expr.errors import EvalError, ExprError
 from query.keys import KeyIndex, NullKeys
 from query.keys.kernels import new_chains
 from query.keys.lookup import key_columns
@@ -104,7 +106,7 @@ class IndexJoin(InTurns):
         if port == 1:
             pending = self._pending.get(tag)
             if pending is None:
-                self.drop(batch.num_rows, "an answer to no question")
+                self.drop(batch.num_rows, "an answer to no question", Cause.OUTSIDE)
                 return Flow.DONE
             return self.work(self._match(batch, pending), batch.num_rows, batch.nbytes)
         self.context.budget.hold(batch.nbytes, self.name)
@@ -150,7 +152,8 @@ class IndexJoin(InTurns):
             batch, keys = self._keys(batch)
             pending = _Pending(batch, tag, keys, self._seed)
         except ValueError as error:
-            self.drop(batch.num_rows, str(error))
+            cause = error.cause if isinstance(error, ExprError | EvalError) else Cause.UNFIT
+            self.drop(batch.num_rows, str(error), cause)
             self._let_go(held_bytes, tag)
             return
         self.context.budget.hold(batch.nbytes - held_bytes, self.name)

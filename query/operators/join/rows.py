@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -156,7 +157,11 @@ class JoinRows(InTurns):
             yield from self._alone(left, np.flatnonzero(got[0] & ~had[1]), 0, pending)
             yield from self._alone(right, np.flatnonzero(got[1] & ~had[0]), 1, pending)
         if lost.any():
-            self.drop(int(lost.sum()), "rows of a pair could not be fetched from the node that keeps them")
+            self.drop(
+                int(lost.sum()),
+                "rows of a pair could not be fetched from the node that keeps them",
+                Cause.NOT_FETCHED,
+            )
         self._pending.remove(pending)
         self.context.budget.hold(-pending.bytes, self.name)
         if self._full and len(self._pending) <= PENDING_LOW:

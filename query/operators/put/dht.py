@@ -35,8 +35,6 @@ COLLECT_BYTES = 1 << 20
 COLLECT_AGE_S = 0.05
 #: Unacknowledged bytes above which producers pause.
 OUTSTANDING_BYTES_MAX = 8 << 20
-#: How the reason begins for which rows are dropped that no owner took.
-NOT_STORED = "not stored"
 #: How long the query's own rows wait for an opgraph that starts late (PIER 3.3.8: at least a minute).
 TEMPORARY_LIFETIME_S = 120.0
 
@@ -222,7 +220,7 @@ class PutDht(Operator):
     def _put(self, objects: list[PutObject], rows: list[int]) -> None:
         size = sum(len(each.value) for each in objects)
         self.context.budget.send(0, size, self.name)
-        self._exchange.sent += len(objects)
+        self._exchange.count_sent(self.options["ns"], len(objects))
         self._unanswered += 1
         self._outstanding_bytes += size
         self.counters.rows_out += sum(rows)
@@ -241,8 +239,8 @@ class PutDht(Operator):
     def _answered(self, codes: list[Code], rows: list[int]) -> None:
         for code, count in zip(codes, rows, strict=True):
             if code is not Code.OK:
-                self._exchange.sent -= 1
-                self.drop(count, f"{NOT_STORED}: {code.name}", Cause.NOT_STORED)
+                self._exchange.count_sent(self.options["ns"], -1)
+                self.drop(count, f"not stored: {code.name}", Cause.NOT_STORED)
         if self._paused and self._outstanding_bytes <= OUTSTANDING_BYTES_MAX // 2:
             self._paused = False
             self.resume()

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from query import plan
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -48,7 +49,6 @@ class PutEpochRows(PutEpochs):
         if reading is None:
             return Flow.MORE
         reading.grouping.add([], [[]], batch.num_rows)
-        self._exchange.fed += batch.num_rows
         head = reading.epoch.to_bytes(EPOCH_BYTES, "big")
         for piece in split(batch):
             self._send(piece.num_rows, head + encode(piece, inline_schema=True))
@@ -68,7 +68,7 @@ class PutEpochRows(PutEpochs):
 
     def _told(self, rows: int, delivered: bool) -> None:
         if not delivered:
-            self.drop(rows, f"node {self._address} could not be reached")
+            self.drop(rows, f"node {self._address} could not be reached", Cause.NOT_DELIVERED)
         if self._paused and self._outstanding_bytes <= OUTSTANDING_BYTES_MAX // 2:
             self._paused = False
             self.resume()

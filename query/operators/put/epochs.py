@@ -23,6 +23,7 @@ from query.aggregate import Grouping
 from query.aggregation.session import Edges, SessionSpec
 from query.aggregation.strategy import UnknownStrategy, parse
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
@@ -123,7 +124,6 @@ class PutEpochs(Operator):
         reading = self._reading.get(tag)
         if reading is not None:
             self._shape.add(reading.grouping, batch)
-            self._exchange.fed += batch.num_rows
             self._charge()
         return Flow.MORE
 
@@ -138,7 +138,7 @@ class PutEpochs(Operator):
             for old in [epoch for epoch in self._kept if epoch <= reading.epoch - KEPT_EPOCHS]:
                 del self._kept[old]
             self._charge()
-            self.counters.rows_out += 1
+            self.counters.rows_out += states.num_rows
             for part, give in reading.waiting:
                 give(shares[part])
 
@@ -214,7 +214,11 @@ class PutEpochs(Operator):
         self._service.close(session)
         if not self._open:
             if self._reading:
-                self.drop(len(self._reading), "epochs without this node: their rows were not read in time")
+                self.drop(
+                    len(self._reading),
+                    "epochs without this node: their rows were not read in time",
+                    Cause.NOT_READ,
+                )
             self.context.guard(lambda: self.context.sink_ended(self.name))
 
     def _edges(self) -> Edges:
@@ -238,7 +242,11 @@ class PutEpochs(Operator):
                 return
         late_s = self.context.clock.now() - self._began_s - epoch * self._spec.epoch_s
         if len(self._reading) >= READING_MAX or late_s >= self._spec.epoch_s:
-            self.drop(1, "epochs without this node: their time was over before their rows could be read")
+            self.drop(
+                1,
+                "epochs without this node: their time was over before their rows could be read",
+                Cause.NOT_READ,
+            )
             give(None)
             return
         tag = self.context.next_tag()

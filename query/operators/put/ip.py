@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
@@ -58,7 +59,7 @@ class PutIp(Operator):
     def _send(self, rows: int, payload: bytes) -> None:
         self.context.budget.send(0, len(payload), self.name)
         self._outstanding_bytes += len(payload)
-        self._exchange.sent += 1
+        self._exchange.count_sent(f"ip:{self.options['channel']}", 1)
         self.counters.rows_out += rows
 
         def told(delivered: bool) -> None:
@@ -70,8 +71,8 @@ class PutIp(Operator):
 
     def _told(self, rows: int, delivered: bool) -> None:
         if not delivered:
-            self._exchange.sent -= 1
-            self.drop(rows, f"node {self._address} could not be reached")
+            self._exchange.count_sent(f"ip:{self.options['channel']}", -1)
+            self.drop(rows, f"node {self._address} could not be reached", Cause.NOT_DELIVERED)
         if self._paused and self._outstanding_bytes <= OUTSTANDING_BYTES_MAX // 2:
             self._paused = False
             self.resume()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
@@ -48,7 +49,7 @@ class ResultEpochs(Operator):
             return
         rows = sum(batch.num_rows for batch in batches)
         if not self._ready:
-            self.drop(rows, "an epoch that the client was too slow for")
+            self.drop(rows, "an epoch that the client was too slow for", Cause.READER_SLOW)
             return
         self.counters.rows_out += rows
         table = self.options["table"]

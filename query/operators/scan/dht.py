@@ -22,7 +22,7 @@ from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
-from query.operators.put.dht import NOT_STORED
+from query.engine.exchange import Taking
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
 
@@ -51,12 +51,17 @@ class ScanDht(Source):
         self._internal = self._exchange.is_internal(self.options["ns"])
         self._schemas = SchemaReceiver()
         self.subscriptions: list[Subscription] = []
+        #: Where it counts what the query's own opgraphs put, once it reads all of it.
+        self.taking: Taking | None = None
         #: A node that came when rows had begun to meet elsewhere: it counts what the ring brought it since.
         self._late = self._internal and self.context.services["run"].late
         if self._internal and not self._late:
             self.subscriptions.append(self.dht.hold(self.options["ns"]))
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
+
+    def brings(self) -> bool:
+        return not self._internal
 
     def probe(self, probe: Probe) -> None:
         if probe.kind is ProbeKind.SET_PREDICATE:
@@ -95,6 +100,9 @@ class ScanDht(Source):
         self.subscriptions.append(scan)
 
     def follow(self, tag: int) -> None:
+        if self._internal and self.taking is None:
+            self.taking = self._exchange.taking(self.options["ns"])
+
         def arrived(data: NewData) -> None:
             self.context.guard(lambda: self.take_object(data.name, data.value, tag))
 
@@ -103,9 +111,14 @@ class ScanDht(Source):
     def _caught_up(self, tag: int) -> None:
         self._reading.pop(tag, None)
         self._exchange.when_complete(
-            self.options["ns"], lambda: self.context.guard(lambda: self.deliver_end(tag))
+            self.options["ns"], lambda: self.context.guard(lambda: self._complete(tag))
         )
         self.context.settle()
+
+    def _complete(self, tag: int) -> None:
+        if self.taking is not None:
+            self.taking.ended = True
+        self.deliver_end(tag)
 
     def _answered(self, tag: int) -> None:
         self._reading.pop(tag, None)
@@ -137,17 +150,19 @@ class ScanDht(Source):
         return None
 
     def _unread(self, problem: MissingSchema | WireError) -> None:
+        if self.taking is not None:
+            self.taking.batches += 1
         without = isinstance(problem, MissingSchema)
-        self.drop(1, "an object without its schema" if without else f"malformed object: {problem}")
+        self.drop(
+            1, "an object without its schema" if without else f"malformed object: {problem}", Cause.UNREADABLE
+        )
 
     def give(self, batch: Batch, tag: int, objects: int = 1) -> None:
-        """Rows of so many objects."""
-        if self._internal:
-            self._exchange.received += objects
+        """Rows of so many objects that were meant for this node."""
+        if self.taking is not None:
+            self.taking.batches += objects
         if self._late:
-            self.drop(
-                batch.num_rows, f"{NOT_STORED}: they went to a node that came after the query", Cause.STRANGER
-            )
+            self.drop(batch.num_rows, "went to a node that came after the query", Cause.STRANGER)
             return
         self.deliver(batch.with_table(self.options["table"]) if self.options["table"] else batch, tag)
 
@@ -165,6 +180,6 @@ class ScanDht(Source):
     def _fetched(self, answers: list[Got], tag: int) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
+                self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
         self.take_objects([found for answer in answers for found in answer.objects], tag)
         self._answered(tag)

@@ -45,6 +45,8 @@ class ScanDhtMessage(ScanDht):
         self._node: bytes = self.context.services["node"]
         self._paths = self._exchange.paths
         self._seen: set[Name] = set()
+        #: Those of them that this node owns.
+        self._home: set[Name] = set()
 
     def follow(self, tag: int) -> None:
         super().follow(tag)
@@ -55,7 +57,7 @@ class ScanDhtMessage(ScanDht):
             at_home = object_.passage.at_owner
             if at_home or (object_.passage.locally_sent and self._path is None):
                 return Verdict.FORWARD
-            self.context.guard(lambda: self.take_object(object_.name, object_.value, tag))
+            self.context.guard(lambda: self._take_passing(object_, tag))
             return Verdict.STOP if self._path is None else add_hop(object_.value, self._node)
 
         self.subscriptions.append(self.dht.upcall(self.prefix, passing))
@@ -66,12 +68,29 @@ class ScanDhtMessage(ScanDht):
             self.take_object(got.name, got.value, tag)
 
     def take_object(self, name: Name, value: bytes, tag: int) -> None:
+        """One that has reached its owner; it may have been copied here when it was on its way."""
+        if self._path is None:
+            if name not in self._seen:
+                self._seen.add(name)
+                self.take(value, tag)
+        elif name not in self._home:
+            self._home.add(name)
+            self._take_copy(name, value, tag, objects=1)
+
+    def _take_passing(self, object_: Passing, tag: int) -> None:
+        """With a path what passes goes on: its owner counts it."""
+        if self._path is None:
+            self.take_object(object_.name, object_.value, tag)
+        else:
+            self._take_copy(object_.name, object_.value, tag, objects=0)
+
+    def _take_copy(self, name: Name, value: bytes, tag: int, objects: int) -> None:
+        assert self._path is not None, "copies have a way they came by"
         if name in self._seen:
+            if self.taking is not None:
+                self.taking.batches += objects
             return
         self._seen.add(name)
-        if self._path is None:
-            self.take(value, tag)
-            return
         path, payload = read_path(value)
         batch = self.read(payload)
         if batch is not None:
@@ -79,4 +98,6 @@ class ScanDhtMessage(ScanDht):
             first = int.from_bytes(hashlib.blake2b(name.suffix.encode(), digest_size=8).digest(), "big")
             ids = (np.arange(batch.num_rows, dtype=np.uint64) + np.uint64(first)).view(np.int64)
             data = batch.data.append_column(self._path, pa.array(number))
-            self.give(Batch(batch.table, data.append_column(id_column(self._path), pa.array(ids))), tag)
+            self.give(
+                Batch(batch.table, data.append_column(id_column(self._path), pa.array(ids))), tag, objects
+            )

@@ -13,6 +13,7 @@ from typing import ClassVar
 from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.flow import Probe
 from query.dataflow.marks import Mark
 from query.dataflow.registry import register
@@ -63,6 +64,9 @@ class ScanEpochRows(Source):
         self._stops: list[Callable[[], None]] = []
         self._timer: Timer | None = None
 
+    def brings(self) -> bool:
+        return False
+
     def probe(self, probe: Probe) -> None:
         """The first probe of any kind gets everything as it comes."""
         if self._stops:
@@ -105,13 +109,13 @@ class ScanEpochRows(Source):
         try:
             batch = decode(payload[EPOCH_BYTES:], self._schemas)
         except WireError as error:
-            self.drop(1, f"malformed message: {error}")
+            self.drop(1, f"malformed message: {error}", Cause.UNREADABLE)
             return
         if not isinstance(batch, Batch):
-            self.drop(1, "a message without its schema")
+            self.drop(1, "a message without its schema", Cause.UNREADABLE)
             return
         if not self._oldest <= number <= self._oldest + AHEAD_EPOCHS:
-            self.drop(batch.num_rows, "late: their epoch is over")
+            self.drop(batch.num_rows, "late: their epoch is over", Cause.TOO_LATE)
             return
         epoch = self._epochs.setdefault(number, _Epoch())
         self.context.budget.hold(batch.nbytes, self.name)
@@ -131,7 +135,7 @@ class ScanEpochRows(Source):
                     self._shape.add(grouping, unpack(state))
             counted = grouping.results().column(0).to_pylist()
         except (WireError, ExprError, EvalError) as error:
-            self.drop(1, f"malformed states: {error}")
+            self.drop(1, f"malformed states: {error}", Cause.UNREADABLE)
             return
         epoch = self._epochs.setdefault(result.epoch, _Epoch())
         epoch.expected, epoch.result = counted[0] if counted else 0, whole

@@ -16,6 +16,8 @@ from query import plan
 from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
+from query.causes import Cause
+from query.dataflow.budget import LimitReached
 from query.dataflow.flow import Probe
 from query.dataflow.marks import Mark
 from query.dataflow.registry import register
@@ -37,7 +39,7 @@ PARTS_S = 5.0
 COLUMNS = ("epoch", "revision", "nodes")
 
 
-class OutgrewTree(ValueError):
+class OutgrewTree(LimitReached):
     """The groups of an epoch are more than a tree carries."""
 
 
@@ -78,6 +80,9 @@ class ScanEpochs(Source):
         self._gathers: list[tuple[int, Gather]] = [(0, Gather())]
         self._timers: dict[int, Timer] = {}
         self._held_bytes = 0
+
+    def brings(self) -> bool:
+        return False
 
     def probe(self, probe: Probe) -> None:
         """The first probe of any kind gets all results as they come."""
@@ -168,7 +173,7 @@ class ScanEpochs(Source):
                         self._shape.add(grouping, unpack(state))
                 tables.append(grouping.states() if self.options["states"] else grouping.results())
             except (WireError, ExprError, EvalError, pa.ArrowException) as error:
-                self.drop(1, f"malformed states: {error}")
+                self.drop(1, f"malformed states: {error}", Cause.UNREADABLE)
         if not tables:
             return
         table = pa.concat_tables([each for each in tables if each.num_rows] or tables[:1])

@@ -23,6 +23,7 @@ from overlay.pht.walk import Range
 from query import plan
 from query.batch import Batch
 from query.batch.key_text import key_texts
+from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option, SettingError
@@ -130,7 +131,7 @@ class ScanIndex(Source):
 
     def _found(self, keys: list[str] | None, tag: int) -> None:
         if keys is None:
-            self.drop(0, UNREAD)
+            self.drop(1, UNREAD, Cause.NOT_FETCHED)
         self._fetch(keys or [], tag, lambda: self._answered(tag))
 
     def _answered(self, tag: int) -> None:
@@ -147,7 +148,7 @@ class ScanIndex(Source):
 
     def _found_first(self, first: _First, entries: list[Entry] | None, tag: int) -> None:
         if entries is None:
-            self.drop(0, UNREAD)
+            self.drop(1, UNREAD, Cause.NOT_FETCHED)
         read = entries or []
         keys = [key for key in partitioning_keys(read) if key not in first.fetched]
         first.fetched.update(keys)
@@ -180,7 +181,7 @@ class ScanIndex(Source):
     def _fetched(self, answers: list[Got], tag: int, first: _First | None) -> None:
         for answer in answers:
             if answer.code is not Code.OK:
-                self.drop(0, f"not all rows of a key could be read: {answer.code.name}")
+                self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
             for found in answer.objects:
                 self._take(found.value, tag, first)
 
@@ -188,14 +189,14 @@ class ScanIndex(Source):
         try:
             batch = decode(value, self._schemas)
         except WireError as error:
-            self.drop(1, f"malformed object: {error}")
+            self.drop(1, f"malformed object: {error}", Cause.UNREADABLE)
             return
         if isinstance(batch, Batch):
             if first is not None and self._column is not None and self._column in batch.schema.names:
                 first.values += [key for key in ordered_keys(batch.column(self._column)) if key is not None]
             self.deliver(batch, tag)
         else:
-            self.drop(1, "an object without its schema")
+            self.drop(1, "an object without its schema", Cause.UNREADABLE)
 
 
 def _value(name: str, expression: Expression | None) -> pa.Array | None:

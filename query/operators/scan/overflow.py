@@ -24,6 +24,9 @@ class ScanOverflow(Source):
     IMPLEMENTATION = "Overflow"
     OPTIONS: ClassVar = (Option("channel", "text", "the channel of this opgraph's put Tree", required=True),)
 
+    def brings(self) -> bool:
+        return False
+
     def probe(self, probe: Probe) -> None:
         if probe.kind is not ProbeKind.STREAM:
             exchange = self.context.services["exchange"]

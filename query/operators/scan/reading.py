@@ -98,7 +98,7 @@ class ReadingScan(Source):
             try:
                 batch = matching(batch, probe.keys, self._seed)
             except ExprError as error:
-                self.drop(batch.num_rows, str(error))
+                self.drop(batch.num_rows, str(error), error.cause)
                 return Flow.MORE
         return self.deliver(batch, probe.tag)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -24,6 +25,9 @@ class ScanTree(Source):
     IMPLEMENTATION = "Tree"
     OPTIONS: ClassVar = (Option("channel", "text", "the name that put Tree sends to", required=True),)
 
+    def brings(self) -> bool:
+        return False
+
     def probe(self, probe: Probe) -> None:
         """A stream probe gets nothing: states are complete or not there."""
         if probe.kind is not ProbeKind.STREAM:
@@ -38,5 +42,5 @@ class ScanTree(Source):
             try:
                 self.deliver(unpack(payload), tag)
             except WireError as error:
-                self.drop(1, f"malformed states: {error}")
+                self.drop(1, f"malformed states: {error}", Cause.UNREADABLE)
         self.deliver_end(tag)

@@ -55,7 +55,7 @@ class ScanValues(Source):
         try:
             columns = [self._column(values[at :: len(names)]) for at in range(len(names))]
         except (ExprError, EvalError) as error:
-            self.drop(len(values) // len(names), str(error))
+            self.drop(len(values) // len(names), str(error), error.cause)
             return
         self.deliver(Batch(self.options["table"], pa.RecordBatch.from_arrays(columns, names=names)), tag)
 

@@ -8,18 +8,33 @@ What the network does, consulted for every message and datagram (`Faults`):
 
 What befalls a host:
   crash        `World.crash`, `World.restart`
+  pause        nothing runs for a while, then everything that fell due meanwhile
   slow         computations take longer, and everything that arrives is handled late
   skew         its clock runs ahead, behind, or at another rate
+  jump         its clock leaps
   churn        hosts come and go for good, with sessions of random length
 """
 
 from runtime.sim.faults.churn import Churn
 from runtime.sim.faults.duplication import Duplication
+from runtime.sim.faults.jump import jump
 from runtime.sim.faults.loss import Loss
 from runtime.sim.faults.network import Faults
 from runtime.sim.faults.partition import Partitions
+from runtime.sim.faults.pause import pause
 from runtime.sim.faults.reordering import Reordering
 from runtime.sim.faults.skew import skew
 from runtime.sim.faults.slow import slow
 
-__all__ = ["Churn", "Duplication", "Faults", "Loss", "Partitions", "Reordering", "skew", "slow"]
+__all__ = [
+    "Churn",
+    "Duplication",
+    "Faults",
+    "Loss",
+    "Partitions",
+    "Reordering",
+    "jump",
+    "pause",
+    "skew",
+    "slow",
+]

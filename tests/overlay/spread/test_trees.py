@@ -71,7 +71,7 @@ def test_missed_broadcasts_are_noticed_by_the_gap() -> None:
     me.trees.broadcast("news", b"2")
     me.trees.broadcast("news", b"3")
     ring.world.run_for(5.0)
-    other.host.alive = other.host.runtime.alive = True
+    other.host.alive = other.host.runtime.alive = other.host.runtime.awake = True
     me.trees.broadcast("news", b"4", trees=2)
     ring.world.run_for(5.0)
     assert other.trees.statistics().missed == 2

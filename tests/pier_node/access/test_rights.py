@@ -165,7 +165,7 @@ def test_connections_from_one_address(engine: ScriptedEngine) -> None:
 
 def plan(text: str) -> Plan:
     """As a node makes it of what a client sends."""
-    made = compiled(LANGUAGES["ufl"], Text(f"%opgraph(g) {{ {text} }}", "ab12", 0, allow_unknown=True))
+    made = compiled(LANGUAGES["ufl"], Text(f"%opgraph(g) {{ {text} }}", "ab12", 0))
     assert isinstance(made, Question), made
     return made.plan
 

@@ -18,7 +18,7 @@ from query.engine.node import NODE_MESSAGES, EngineNode
 from query.engine.proxy import ProxyQuery
 from query.plan import Plan
 from runtime.message import Codec
-from runtime.sim import SimHost, World, star
+from runtime.sim import MessengerFactory, SimHost, World, star
 
 JOIN_S = 30.0
 
@@ -87,8 +87,12 @@ class Collector:
 class Cluster:
     """Some simulated nodes that have formed a ring."""
 
-    def __init__(self, count: int, seed: int = 1, latency_s: float = 0.01) -> None:
-        self.world = World(seed=seed, topology=star(latency_s), codec=Codec(NODE_MESSAGES))
+    def __init__(
+        self, count: int, seed: int = 1, latency_s: float = 0.01, messenger: MessengerFactory | None = None
+    ) -> None:
+        """`messenger` makes it a simulation of packets."""
+        codec = Codec(NODE_MESSAGES)
+        self.world = World(seed=seed, topology=star(latency_s), codec=codec, messenger=messenger)
         self.seed = seed
         self.hosts: list[SimHost] = []
         self.nodes: list[EngineNode] = []
@@ -106,7 +110,7 @@ class Cluster:
         tables = MemoryTables()
         self.hosts.append(host)
         self.tables.append(tables)
-        self.nodes.append(EngineNode(host.runtime, host.messenger, overlay, tables))
+        self.nodes.append(EngineNode(host.runtime, overlay, tables))
         if number == 0:
             overlay.start()
         else:

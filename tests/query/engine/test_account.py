@@ -25,13 +25,19 @@ def test_rows_that_no_node_took_make_an_answer_partial(causes: dict[Cause, int],
 
 
 @pytest.mark.parametrize(
-    ("sent", "holders", "ended"),
-    [(8, 3, "complete"), (9, 3, "complete"), (8, 2, "complete"), (9, 2, "partial")],
+    ("sent", "holders", "sated", "ended"),
+    [
+        (8, 3, 0, "complete"),
+        (9, 3, 1, "complete"),
+        (9, 3, 0, "partial"),
+        (8, 2, 0, "complete"),
+        (9, 2, 0, "partial"),
+    ],
 )
-def test_rows_that_went_to_a_node_that_was_not_asked_make_an_answer_partial(
-    sent: int, holders: int, ended: str
+def test_batches_that_were_put_and_not_taken_make_an_answer_partial(
+    sent: int, holders: int, sated: int, ended: str
 ) -> None:
     """Not those that nobody wanted any more, nor a node that got no rows."""
-    report = Report(answered=2, sent=sent, received=8, holders=holders)
+    report = Report(answered=2, sent=sent, received=8, holders=holders, sated=sated)
     account = settled("q", Coverage(received=2), report, (), 10, 0.1, "complete", owners=3)
     assert (account.ended, bool(account.errors)) == (ended, ended == "partial")

@@ -195,7 +195,7 @@ def test_rows_sent_by_address_meet_at_the_asker() -> None:
     assert answer.tuples() == [(40,)]
     account = answer.account
     assert account is not None
-    assert (account.asked, account.answered, account.empty) == (8, 1, 7)
+    assert (account.asked, account.answered, account.empty, account.ended) == (8, 8, 0, "complete")
 
 
 def test_rows_sent_through_the_overlay_are_counted_once() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.message import Codec, Message
-from runtime.sim import Churn, ComputeModel, SimHost, World, skew, slow, star
+from runtime.sim import Churn, ComputeModel, SimHost, World, jump, pause, skew, slow, star
 
 
 class Note(Message, frozen=True, tag=1):
@@ -228,3 +228,62 @@ def test_what_churn_took_does_not_come_back() -> None:
     world.retire(a)
     with pytest.raises(ValueError, match="retired"):
         world.restart(a)
+
+
+def test_a_paused_host_does_everything_late_and_at_once() -> None:
+    world, (a, b, *_), seen = make()
+    fired: list[tuple[float, float]] = []
+    for delay_s in (1.0, 3.0, 7.0):
+        b.runtime.call_later(delay_s, lambda _: fired.append((world.now, b.runtime.now())), None)
+    cancelled = b.runtime.call_later(2.0, lambda _: fired.append((0.0, 0.0)), None)
+    told: list[str] = []
+    world.call_at(0.5, lambda _: pause(b, 5.5), None)
+    world.call_at(
+        0.6, lambda _: a.messenger.send(b.address, Note(1), lambda ok: told.append(f"1 {ok}")), None
+    )
+    world.call_at(
+        4.0, lambda _: a.messenger.send(b.address, Note(2), lambda ok: told.append(f"2 {ok}")), None
+    )
+    world.call_at(5.0, lambda _: cancelled.cancel(), None)
+    world.run_until(5.9)
+    assert not seen and not fired, "nothing runs"
+    world.run_until(8.0)
+    assert seen == [(6.0, 1), (6.0, 2)], "what came lay in the socket"
+    assert fired == [(6.0, 6.0), (6.0, 6.0), (7.0, 7.0)], "its clock went on, its timers did not"
+    assert told == ["1 False", "2 True"], "the first sender's patience ended before it was read"
+
+
+def test_a_restart_ends_a_pause_and_drops_what_waited() -> None:
+    world, (a, b, *_), seen = make()
+    pause(b, 100.0)
+    a.messenger.send(b.address, Note(1))
+    world.run_until(1.0)
+    world.restart(b)
+    b.messenger.on(Note, lambda _, note: seen.append((world.now, note.number)))
+    a.messenger.send(b.address, Note(2))
+    world.run_until(200.0)
+    assert [number for _, number in seen] == [2]
+
+
+def test_a_pause_may_be_made_longer() -> None:
+    world, (a, b, *_), seen = make()
+    pause(b, 2.0)
+    pause(b, 4.0)
+    pause(b, 1.0)
+    a.messenger.send(b.address, Note(1))
+    world.run_until(10.0)
+    assert seen == [(4.0, 1)]
+    with pytest.raises(ValueError, match="for_s"):
+        pause(b, 0.0)
+
+
+def test_a_clock_that_jumps_makes_timers_late() -> None:
+    world, (a, *_), _ = make()
+    fired: list[float] = []
+    a.runtime.call_later(2.0, lambda _: fired.append(a.runtime.now()), None)
+    wall_s = a.runtime.wall()
+    world.run_until(1.0)
+    jump(a, 10.0, -3.0)
+    assert a.runtime.now() == 11.0 and a.runtime.wall() == wall_s + 1.0 + 10.0 - 3.0
+    world.run_until(3.0)
+    assert fired == [12.0]

@@ -95,14 +95,14 @@ def test_the_clock_stops_where_it_was_told_and_events_there_have_run() -> None:
 
 def test_events_of_a_dead_owner_do_not_run() -> None:
     class Host:
-        alive = True
+        alive = awake = True
         index = 7
 
     wheel, host = Wheel(), Host()
     ran: list[str] = []
     wheel.call_at(1.0, ran.append, "dead", host)
     wheel.call_at(1.0, ran.append, "living", WORLD)
-    host.alive = False
+    host.alive = host.awake = False
     wheel.run_until(2.0)
     assert ran == ["living"]
 
