@@ -79,7 +79,8 @@ def build_node(
     messenger.revoke(credentials.revoked)
     overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())
     tables = NodeTables()
-    engine = EngineNode(runtime, overlay, tables, services)
+    most = config.client.memory_bytes_max
+    engine = EngineNode(runtime, overlay, tables, services, client_memory_bytes_max=most)
 
     def snapshots() -> dict[str, object]:
         return {

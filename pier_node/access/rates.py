@@ -113,6 +113,7 @@ class Share:
         "_published",
         "_requests",
         "_totals",
+        "client",
         "publish_delays",
         "published_bytes",
         "rate_limited",
@@ -121,8 +122,13 @@ class Share:
     )
 
     def __init__(
-        self, limits: RateLimits | None = None, now_s: float = 0.0, totals: ShareTotals | None = None
+        self,
+        limits: RateLimits | None = None,
+        now_s: float = 0.0,
+        totals: ShareTotals | None = None,
+        client: str = "",
     ) -> None:
+        self.client = client
         self._limits = limits = limits or RateLimits()
         self._totals = totals or ShareTotals()
         self._requests = Bucket(limits.requests_per_s, limits.request_burst, limits.request_burst, now_s)
@@ -210,7 +216,7 @@ class Shares:
         self._shares: OrderedDict[str, Share] = OrderedDict()
 
     def of(self, client: str, now_s: float) -> Share:
-        share = self._shares.pop(client, None) or Share(self._limits, now_s, self.totals)
+        share = self._shares.pop(client, None) or Share(self._limits, now_s, self.totals, client)
         self._shares[client] = share
         if len(self._shares) > CLIENTS_MAX:
             self._make_room()

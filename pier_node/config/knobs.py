@@ -64,6 +64,9 @@ class ClientSection:
     connections_per_client_max: int = 128
     #: Queries of one client at once, over all its connections, those of its result logs among them.
     queries_max: int = 64
+    #: State that all queries of one client hold on this node together, wherever they were asked; the one that goes over
+    #: it is ended on this node. `limits.memory_bytes` is what one query may hold.
+    memory_bytes_max: int = 768 << 20
     #: Publications of one client at once; each may have `feed_credit_bytes` on their way.
     publications_max: int = 64
     #: Result logs (docs/spark.md) that one client may keep at the node, and the bytes of their rows together.

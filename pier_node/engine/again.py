@@ -60,10 +60,6 @@ class Again:
         self._timer: Timer | None = None
         self._ended = ""
 
-    @property
-    def query_id(self) -> str:
-        return self._id
-
     def begin(self, _: None = None) -> None:
         """The next epoch that is due."""
         self._timer = None

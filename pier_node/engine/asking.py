@@ -31,9 +31,6 @@ WATCH_GRACE_S = 2 * GRACE_S
 class Asking(Protocol):
     """What has been started: one query, or one that is asked again and again."""
 
-    @property
-    def query_id(self) -> str: ...
-
     def ready(self) -> None: ...
 
     def cancel(self, reason: str) -> None: ...
@@ -61,6 +58,8 @@ class Asked:
         self._clock = clock
         self._started_s = clock.now()
         self._query: Asking | None = None
+        #: Empty while it is planned.
+        self._id = ""
         self.ended = False
         self._asked = self._answered = 0
         self._epochs = Epochs(sink.epoch_account)
@@ -80,7 +79,7 @@ class Asked:
         reason = f"limit time_s = {time_s:g} was over {WATCH_GRACE_S:g} s ago and the query had not ended: given up"
         missing = max(0, self._asked - self._answered)
         account = WireAccount(
-            query=self.query_id,
+            query=self._id,
             asked=self._asked,
             answered=self._asked - missing,
             failed=missing,
@@ -95,17 +94,12 @@ class Asked:
             self._query.cancel(reason)
 
     @property
-    def query_id(self) -> str:
-        """Empty while it is planned."""
-        return "" if self._query is None else self._query.query_id
-
-    @property
     def age_s(self) -> float:
         return self._clock.now() - self._started_s
 
-    def attach(self, query: Asking) -> None:
+    def attach(self, query: Asking, query_id: str) -> None:
         """The query has started."""
-        self._query = query
+        self._query, self._id = query, query_id
         self._sink.on_ready(query.ready)
 
     # -- for the engine

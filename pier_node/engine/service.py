@@ -230,12 +230,13 @@ class QueryService:
         if isinstance(query, Failure):
             asked.fail(query)
         else:
-            asked.attach(query)
+            asked.attach(query, query.spec.id)
 
     def _submit(self, asked: Asked, question: Question, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
         try:
             part = part_of(asked.request.part, question.plan)
-            query = self._engine.proxy.submit(question.plan, limits, sink, part=part)
+            whose = asked.request.share.client
+            query = self._engine.proxy.submit(question.plan, limits, sink, part=part, client=whose)
         except ValueError as error:
             return Failure("refused", str(error))
         except TooManyQueries as error:
@@ -284,7 +285,7 @@ class QueryService:
         self._repeated[query_id] = asked
         asked.watch(time_s)
         again = Again(query_id, self._runtime, repetition, asked, submit, limits.time_s, time_s)
-        asked.attach(again)
+        asked.attach(again, query_id)
         again.begin()
 
     def _over(self, asked: Asked, outcome: Account | Failure) -> None:

@@ -1,0 +1,70 @@
+"""What the queries of one client hold on a node counts together, whoever else is asked at that node."""
+
+from __future__ import annotations
+
+import pytest
+
+from pier_node.access.rates import Share
+from pier_node.service import QueryRequest
+from query.batch import from_pydict
+from query.dataflow.budget import Budget, ClientBudgetExceeded, Limits, Pools
+from tests.query.engine.cluster import Cluster
+from tests.sql.test_node import Node, Sink
+
+ROWS = 300
+#: Every row of each side meets every row of the other: it holds what nobody reads.
+CROSS = "SELECT a.n, b.n AS m, c.n AS o FROM fw a CROSS JOIN fw b CROSS JOIN fw c"
+
+
+class Unread(Sink):
+    """A client that never reads."""
+
+    def ready(self) -> bool:
+        return False
+
+    def batch(self, table: str, batch: object, epoch: int | None = None) -> bool:
+        return False
+
+
+def test_one_clients_queries_share_a_pool_and_others_do_not() -> None:
+    pools = Pools(100)
+    first, second, other = (Budget(Limits(), pools.join(client)) for client in ("a", "a", "b"))
+    first.hold(60, "op")
+    with pytest.raises(ClientBudgetExceeded, match=r"client\.memory_bytes_max = 100"):
+        second.hold(41, "op")
+    other.hold(100, "op")
+    second.release()
+    pools.leave("a")
+    second.hold(-41, "op")
+    first.hold(40, "op")
+    first.release()
+    pools.leave("a")
+    assert len(pools) == 1
+    assert pools.join("") is None and Pools().join("a") is None
+
+
+MOST = 6 << 20
+
+
+@pytest.mark.parametrize("most", [0, MOST])
+def test_unread_cross_joins_of_one_client_leave_room_for_others(most: int) -> None:
+    cluster = Cluster(4, seed=3)
+    for each in cluster.nodes:
+        each.executor.pools = Pools(most)
+    cluster.load("fw", [from_pydict("fw", {"n": list(range(ROWS))})] * 4)
+    cluster.world.run_for(10.0)
+    node = Node(cluster, 0)
+    for _ in range(5):
+        node.service.query(QueryRequest(CROSS, "sql", share=Share(client="greedy")), Unread())
+    held = 0
+    for _ in range(100):
+        cluster.world.run_for(0.1)
+        for each in cluster.nodes:
+            held = max(held, sum(run.budget.memory_bytes for run in each.executor.runs.values()))
+    if most:
+        assert held <= most + (1 << 20), "what one client may hold, and a batch"
+    else:
+        assert held > 2 * MOST, "what they hold when nobody minds"
+    calm = node.asked(QueryRequest("SELECT count(*) AS n FROM fw", "sql", share=Share(client="calm")))
+    assert calm.rows == [{"n": 4 * ROWS}]
+    assert calm.account is not None and calm.account.ended == "complete"
