@@ -1,13 +1,16 @@
-"""What the queries of one client hold on a node counts together, whoever else is asked at that node."""
+"""What queries and loads of one client hold on a node counts together, whoever else asks that node."""
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from pier_node.access.rates import Share
-from pier_node.service import QueryRequest
+from pier_node.access.rates import Hold, RateLimits, Share
+from pier_node.protocol.messages import Stage
+from pier_node.service import Failure, Publication, PublicationResult, QueryRequest, Settlement
 from query.batch import from_pydict
 from query.dataflow.budget import Budget, ClientBudgetExceeded, Limits, Pools
+from tests.pier_node.engine.test_loads import Control
 from tests.query.engine.cluster import Cluster
 from tests.sql.test_node import Node, Sink
 
@@ -68,3 +71,31 @@ def test_unread_cross_joins_of_one_client_leave_room_for_others(most: int) -> No
     calm = node.asked(QueryRequest("SELECT count(*) AS n FROM fw", "sql", share=Share(client="calm")))
     assert calm.rows == [{"n": 4 * ROWS}]
     assert calm.account is not None and calm.account.ended == "complete"
+
+
+def test_loads_that_wait_count_against_their_client() -> None:
+    node = Node(Cluster(2), 0)
+    limits = RateLimits(holds_max={Hold.STAGED_BYTES: 2_500})
+    greedy, other = Share(limits), Share(limits)
+
+    def staged(share: Share, task: str, load: str = "L") -> Failure | PublicationResult | None:
+        control = Control()
+        publication = Publication("t", ("src",), 600.0, stage=Stage(load, task, 60.0), share=share)
+        feed = node.service.publish(publication, control)
+        feed.batch(pa.record_batch({"src": ["a"], "n": [1]}), 1_000)
+        feed.end()
+        return control.result
+
+    assert [isinstance(staged(greedy, f"{task}-a"), PublicationResult) for task in range(3)] == [
+        True,
+        True,
+        False,
+    ]
+    refused = staged(greedy, "9-a")
+    assert isinstance(refused, Failure) and "client.staged_bytes_per_client_max = 2500" in refused.message
+    assert isinstance(staged(other, "0-a", "M"), PublicationResult)
+    # A task that is staged again takes the place of its rows; a load that is given up, or lapses, gives all back.
+    node.service.settle(Settlement("L", "t", "abort", ()), lambda result: None)
+    assert greedy.idle and isinstance(staged(greedy, "0-a"), PublicationResult)
+    node.cluster.world.run_for(61.0)
+    assert greedy.idle and other.idle and node.service.staging.bytes == 0
