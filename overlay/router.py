@@ -122,7 +122,8 @@ class Router(Protocol):
         ...
 
     def confirm(self, done: Callable[[Arc | None], None], wait_s: float) -> None:
-        """Asks the neighbours where need be, and calls done with `certain`: as soon as it is there, or after so long."""
+        """Asks the neighbours where need be, and calls done with `certain`: as soon as it is there, or after so
+        long."""
         ...
 
     def split(self, arc: Arc) -> list[tuple[NodeRef, Arc]]:
@@ -152,8 +153,8 @@ class Router(Protocol):
         ...
 
     def on_place(self, handler: Callable[[Arc | None, Arc | None, bool], None]) -> None:
-        """Calls handler(old, new, peaceful) whenever the arc of `place` changes, before `on_arc`. Peaceful: what was gained
-        was handed over by who had it, or nobody had it before."""
+        """Calls handler(old, new, peaceful) whenever the arc of `place` changes, before `on_arc`. Peaceful: what was
+        gained was handed over by who had it, or nobody had it before."""
         ...
 
     def on_suspect(self, handler: Callable[[NodeRef], None]) -> None:

@@ -24,7 +24,7 @@ from overlay.spread.messages import SPREAD_MESSAGES
 from overlay.spread.spread import Spread, SpreadStatistics
 from overlay.spread.trees import DistributionTrees, TreesConfig, TreeStatistics
 from runtime.api import Address, Messenger, Runtime, Timer
-from runtime.message import Message
+from runtime.message import Message, NotUnderstood
 
 #: Everything overlay nodes say to each other, for the codec.
 OVERLAY_MESSAGES: tuple[type[Message], ...] = (
@@ -32,6 +32,7 @@ OVERLAY_MESSAGES: tuple[type[Message], ...] = (
     *DHT_MESSAGES,
     *SPREAD_MESSAGES,
     *RELAY_MESSAGES,
+    NotUnderstood,
 )
 #: A leaving node gives its objects away for at most so long.
 LEAVE_MAX_S = 30.0

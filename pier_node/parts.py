@@ -65,9 +65,10 @@ def build_node(
     describe: Callable[[NodeStatus], NodeStatus],
     figures: Callable[[], dict[str, Any]] = dict,
     services: dict[str, Any] | None = None,
+    release: str = "",
 ) -> NodeParts:
     """`describe` adds what only the process knows to a status, `figures` what it knows of its sources and runtime;
-    `services` are for operators that read files and databases."""
+    `services` are for operators that read files and databases; `release` is what peers are told of this node."""
     messenger = open_messenger(
         runtime,
         Codec(NODE_MESSAGES),
@@ -75,6 +76,7 @@ def build_node(
         credentials.keyring,
         identity=credentials.identity,
         node_id=credentials.node_id,
+        release=release,
     )
     messenger.revoke(credentials.revoked)
     overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())

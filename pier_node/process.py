@@ -111,7 +111,8 @@ class NodeProcess:
                 self.journal,
                 self._describe,
                 lambda: {"sources": sources.statistics(), "runtime": runtime.statistics()},
-                sources.services(self._folder("files")),
+                {**sources.services(self._folder("files")), "host": socket.gethostname()},
+                self._version,
             )
             with ExitStack() as cleanup:
                 self._open_sources(sources, parts, cleanup)

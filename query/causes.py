@@ -32,7 +32,7 @@ class Fault(enum.Enum):
 
 
 class Cause(enum.Enum):
-    """(number on the wire, whether the answer lacks rows that it should have, whose fault)."""
+    """(number on the wire, whether the answer lacks rows that it should have, or has some too often, whose fault)."""
 
     #: Rows that lack a column or have another type than the query needs: left out by design, and counted.
     UNFIT = (1, False, Fault.DATA)
@@ -69,6 +69,11 @@ class Cause(enum.Enum):
     TOO_LATE = (22, True, Fault.NODE)
     #: A table that no node which was heard has.
     UNKNOWN_TABLE = (23, True, Fault.AUTHOR)
+    #: Epochs that were left out, because those before took too long.
+    SKIPPED = (24, True, Fault.LIMIT)
+    #: Rows or states that may be in an answer twice: two nodes have shown one part of a published table, or one that
+    #: was taken for gone may have passed its states on.
+    DOUBLED = (25, True, Fault.RING)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.
     UNOWNED = (30, True, Fault.RING)

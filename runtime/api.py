@@ -21,7 +21,16 @@ Address: TypeAlias = str
 Notice: TypeAlias = Callable[[bool], None]
 
 T = TypeVar("T")
+A = TypeVar("A")
 M = TypeVar("M", bound=Message)
+
+
+class OutOfTime(Exception):
+    """A computation took longer than it may, and was ended."""
+
+
+class OutOfMemory(Exception):
+    """A computation took more memory than it may, and was ended."""
 
 
 class Timer(Protocol):
@@ -104,6 +113,19 @@ class Runtime(Clock, Protocol):
     def compute(self, fn: Callable[[], T], done: Callable[[T | Exception], None]) -> None:
         """Runs a long pure computation off the event loop; `done` gets its result or its exception.
         In simulation the result arrives after the time the computation is charged for."""
+        ...
+
+    def compute_apart(
+        self,
+        fn: Callable[[A], T],
+        argument: A,
+        time_s: float,
+        memory_bytes: int,
+        done: Callable[[T | Exception], None],
+    ) -> None:
+        """Runs what strangers can make long or large: in a process of its own, which ends with the bounds; `done`
+        gets the result, `OutOfTime`, `OutOfMemory` or another exception. One at a time. The function is one of a
+        module, and it, its argument and its result can be pickled. In simulation it is as `compute`."""
         ...
 
     def open_datagrams(self, handler: DatagramHandler) -> Datagrams: ...

@@ -26,6 +26,15 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field=
     """Base of everything sent between nodes: `class Ping(Message, frozen=True, tag=1): ...`."""
 
 
+class NotUnderstood(Message, frozen=True, tag=98):
+    """To the sender of a message that its receiver could do nothing with. Never sent in answer to another of these."""
+
+    #: The tag of that message; zero where not even that could be read.
+    kind: Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+    #: The kind is known here, and what it held was not as it should be.
+    malformed: bool
+
+
 class CodecError(ValueError):
     """The peer's bytes are not a message this node knows."""
 
@@ -48,3 +57,17 @@ class Codec:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise CodecError(str(error)) from None
         return message
+
+
+def tag_of(data: bytes) -> int:
+    """The tag of an encoded message, whatever follows it; zero where there is none."""
+    head = data[0] if data else 0
+    start = 1 if 0x90 < head <= 0x9F else 3 if head == 0xDC else 0
+    tag = data[start : start + 3]
+    if not start or not tag:
+        return 0
+    if tag[0] < 0x80:
+        return tag[0]
+    if tag[0] == 0xCC and len(tag) > 1:
+        return tag[1]
+    return int.from_bytes(tag[1:3], "big") if tag[0] == 0xCD and len(tag) == 3 else 0

@@ -22,10 +22,10 @@ class UflError(ValueError):
         self.line = line
         self.column = column
         self.hint = hint
-        self._shown = shown
+        self.shown = shown
 
     def __str__(self) -> str:
-        text = f"line {self.line}, column {self.column}: {self.message}\n{self._shown}"
+        text = f"line {self.line}, column {self.column}: {self.message}\n{self.shown}"
         return f"{text}\nhint: {self.hint}" if self.hint else text
 
 

@@ -39,7 +39,7 @@ class Lexer:
     def __init__(self, text: str) -> None:
         self.source = Source(text)
         self.budget = Budget(self.source)
-        _check_text(self.source)
+        require_short(self.source.text)
         #: Where the last string of several lines began: the likely home of a missing quote.
         self.long_string_start = -1
         self._matches = _TOKEN.finditer(text, 1 if text.startswith("\ufeff") else 0)
@@ -108,8 +108,9 @@ class Lexer:
         return self.source.error(f"unexpected character {quoted(self.text)}", self.start, hint=hint)
 
 
-def _check_text(source: Source) -> None:
-    text = source.text
+def require_short(text: str) -> None:
+    """Raises UflError for a text that is too long to be looked at, or no text."""
+    source = Source(text)
     size_bytes = len(text)
     if size_bytes <= TEXT_BYTES_MAX and not text.isascii():
         try:

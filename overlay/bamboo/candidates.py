@@ -98,7 +98,9 @@ class Candidates:
         identifier = from_wire(ref.id)
         if view.leaves.fits(identifier):
             now = self._core.runtime.now()
-            view.admit(Peer(id=identifier, ref=ref, heard_at=now, synced_at=synced_at, met=True), near=True)
+            told = self._core.state is not State.MEMBER
+            peer = Peer(id=identifier, ref=ref, heard_at=now, synced_at=synced_at, met=True, told=told)
+            view.admit(peer, near=True)
         else:
             self.approached(ref)
 

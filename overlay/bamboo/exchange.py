@@ -105,8 +105,11 @@ class Exchange:
         leaves = core.view.leaves
         placed = held is not None and leaves.holds(held) if ask.announce else leaves.fits(from_wire(ask.id))
         missing = self._missing(ask.id, ask.leaves)
+        stranger = held is not None and not held.told
+        if held is not None:
+            held.told = True
         core.messenger.send(
-            sender, LeafReply(core.me.id, ask.token, joined, placed, missing, self._summary())
+            sender, LeafReply(core.me.id, ask.token, joined, placed, missing, self._summary(), stranger)
         )
         self._ownership.review()
 
@@ -117,7 +120,9 @@ class Exchange:
         self._ownership.member_seen = self._ownership.member_seen or reply.joined
         self._weigh(reply.leaves)
         self.merge(reply.missing)
-        self._probes.answered(sender, reply.id, reply.token, synced=reply.placed)
+        peer = self._probes.answered(sender, reply.id, reply.token, synced=reply.placed)
+        if peer is not None and reply.stranger and reply.joined:
+            self._ownership.returned(peer)
         if not reply.placed:
             self.misplaced(sender)
         missing = self._missing(reply.id, reply.leaves) if core.state is State.MEMBER else ()

@@ -102,7 +102,7 @@ class LeafAsk(Message, frozen=True, tag=7):
 
 class LeafReply(Message, frozen=True, tag=8):
     """Pull half: what the asker lacks. `placed`: the sender holds the asker in its leaf set, or would if a scout
-    announced itself; if not, others stand between them."""
+    announced itself; if not, others stand between them. `stranger`: it did not know the asker until just now."""
 
     id: WireId
     token: Count
@@ -110,6 +110,7 @@ class LeafReply(Message, frozen=True, tag=8):
     placed: bool
     missing: Refs
     leaves: Leaves
+    stranger: bool = False
 
 
 class LeafTell(Message, frozen=True, tag=16):

@@ -62,8 +62,8 @@ class Ownership:
         self._reviews = False
         #: Whether a member has confirmed this node's place: joiners alone make no ring.
         self.member_seen = False
-        #: The same as it is with the silent neighbours in their places, and who hears of its changes: (old, new, whether
-        #: what was gained was handed over).
+        #: The same as it is with the silent neighbours in their places, and who hears of its changes: (old, new,
+        #: whether what was gained was handed over).
         self.place_arc: Arc | None = None
         self.place_changed: list[Callable[[Arc | None, Arc | None, bool], None]] = []
         #: Set while a neighbour that said goodbye is taken out: it has given its objects away.
@@ -164,6 +164,14 @@ class Ownership:
             side.since = self._core.runtime.now()
             side.settled = False
             side.asked = None
+
+    def returned(self, neighbour: Peer) -> None:
+        """A neighbour did not know this node of late: it had given it up, or belonged to another ring. What was stored
+        in this node's arc meanwhile went to others, who may be gone; so all of it is as if gained now."""
+        if self._core.state is State.MEMBER and neighbour in self.neighbours:
+            self._core.count("returned")
+            for told in list(self.place_changed):
+                told(None, self.place_arc, False)
 
     def reset(self) -> None:
         """The neighbours as they stand are right: a ring built whole."""

@@ -40,6 +40,8 @@ class Peer(Distance, gc=False, eq=False):
     agreed_at: float = -math.inf
     #: Whether each of us was told that the other may have it for a leaf.
     met: bool = False
+    #: Whether it was told that it was new to us, where we had a place of our own before: see `Ownership.returned`.
+    told: bool = True
     #: Possibly down: skipped everywhere until it is heard again or buried.
     suspect: bool = False
     #: Messages it left unacknowledged since it was last heard.

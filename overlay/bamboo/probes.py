@@ -156,7 +156,8 @@ class Probes:
         near = synced or probe.kind == MEET
         rtt_s = now - sent_at
         if peer is None:
-            peer = Peer(id=probe.id, ref=probe.ref, heard_at=now, met=near)
+            told = core.state is not State.MEMBER
+            peer = Peer(id=probe.id, ref=probe.ref, heard_at=now, met=near, told=told)
             if synced:
                 peer.synced_at, peer.agreed_at = now, sent_at
             peer.sample(rtt_s, max(view.jitter, JITTER_FLOOR))

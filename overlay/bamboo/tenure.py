@@ -3,9 +3,9 @@
 A node that was silent for long enough is given up, and its neighbours answer for its arc. It may live: its process was
 stopped, its machine suspended, its loop busy. So nobody takes the own arc for granted. What counts is a neighbour's
 answer to a question of this node's, by the time at which the question left: whoever has heard this node then does not
-give it up for a while (`BambooConfig.lease_s`), and a node that stood still finds all the words it has too old, whatever
-lay in its socket meanwhile. Then it asks again, and what it is asked waits for that. A wall clock that went another
-way than the own one says the same: a machine that was suspended may not have counted the time.
+give it up for a while (`BambooConfig.lease_s`), and a node that stood still finds all the words it has too old,
+whatever lay in its socket meanwhile. Then it asks again, and what it is asked waits for that. A wall clock that went
+another way than the own one says the same: a machine that was suspended may not have counted the time.
 
 The arc is that of `View.place_arc`: a neighbour that is only silent still has its own.
 """

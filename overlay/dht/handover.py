@@ -29,7 +29,7 @@ from overlay.dht.requests import ITEM_BYTES, Entry, Requests
 from overlay.objects.name import EVERYTHING
 from overlay.objects.scan import Scan
 from overlay.objects.stored import Role, StoredObject
-from overlay.ring import Arc, WireArc, from_wire, to_wire
+from overlay.ring import HALF, MASK, Arc, WireArc, from_wire, to_wire
 from overlay.router import Router
 from runtime.api import Address, Messenger, Runtime, Timer
 
@@ -67,6 +67,15 @@ class _Gain:
     waiting: dict[Address, None]
     since: float
     recent_until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """A part that this node had, with everything in it, and to whom it went."""
+
+    arc: Arc
+    heir: Address
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +130,8 @@ class Handover:
         self._requests = requests
         self._doubts = doubts
         self._gains: dict[int, _Gain] = {}
-        #: Parts that were this node's with everything in them, and when it lost them; the oldest first.
-        self._lost: list[tuple[Arc, float]] = []
+        #: Parts that were this node's with everything in them, the oldest first.
+        self._lost: list[_Lost] = []
         self._next_call = 0
         self._serving = 0
         self._push_timer: Timer | None = None
@@ -183,8 +192,13 @@ class Handover:
         lost = [old] if new is None else difference(old, new)
         for doubt in self._doubts.pieces().values():
             lost = without(lost, doubt)
-        self._lost = [each for each in self._lost if now < each[1] + VOUCHED_S]
-        self._lost = [*self._lost, *((piece, now) for piece in lost)][-LOST_MAX:]
+        self._lost = [each for each in self._lost if now < each.at + VOUCHED_S]
+        place, me = self._router.place(), from_wire(self._router.me.id)
+        for piece in lost:
+            heir = place.after if (piece.start - me) & MASK <= HALF else place.before
+            if heir is not None:
+                self._lost.append(_Lost(piece, heir.address, now))
+        self._lost = self._lost[-LOST_MAX:]
 
     def _arc_changed(self, old: Arc | None, new: Arc | None) -> None:
         if new is None:
@@ -286,18 +300,23 @@ class Handover:
 
         def finished(sent: int) -> None:
             self._serving -= 1
-            whole = self._whole(arc) if self._failed == failed_before else []
+            whole = self._give_word(arc, sender) if self._failed == failed_before else []
             wires = tuple(WireArc(to_wire(each.start), to_wire(each.end)) for each in whole[:WHOLE_MAX])
             self._messenger.send(sender, Claimed(message.call, sent, wires))
 
         self._give(wanted, Cause.MOVED, sender, False, finished)
 
-    def _whole(self, arc: Arc) -> list[Arc]:
-        """The parts of an arc that were this node's until just now, with everything in them."""
+    def _give_word(self, arc: Arc, heir: Address) -> list[Arc]:
+        """The parts of an arc that went from this node to the one that claims it, with everything in them. The word is
+        given once: who comes back for the same part has lost what it was given."""
         now = self._runtime.now()
-        return [
-            piece for lost, at in self._lost if now < at + VOUCHED_S for piece in common(lost, arc)
-        ]  # fmt: skip
+        given: list[Arc] = []
+        for lost in list(self._lost):
+            pieces = common(lost.arc, arc) if lost.heir == heir and now < lost.at + VOUCHED_S else []
+            if pieces:
+                self._lost.remove(lost)
+                given += pieces
+        return given
 
     def _arm_push(self, delay_s: float) -> None:
         if self._push_timer is None and self._keeper.store.count:

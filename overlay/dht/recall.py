@@ -2,8 +2,8 @@
 
 A node whose arc is in doubt sends the doubtful pieces around the ring, in one spread; every node renews what it
 publishes in them, which puts again what is gone, and answers when that is done. When all have, nothing is missing that
-anybody publishes, and the doubts end. Where somebody could not, it is tried again. What it costs grows with the ring, so
-a node waits the longer before it does so the more nodes there are; what came in doubt meanwhile goes with it.
+anybody publishes, and the doubts end. Where somebody could not, it is tried again. What it costs grows with the ring,
+so a node waits the longer before it does so the more nodes there are; what came in doubt meanwhile goes with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,17 @@ _decode = msgspec.msgpack.Decoder(Pieces).decode
 class Recall:
     """This node's part in bringing back what is lost: as an heir, and as a publisher."""
 
-    __slots__ = ("_doubts", "_out", "_publisher", "_router", "_runtime", "_spread", "_timer", "failed", "sent")
+    __slots__ = (
+        "_doubts",
+        "_out",
+        "_publisher",
+        "_router",
+        "_runtime",
+        "_spread",
+        "_timer",
+        "failed",
+        "sent",
+    )
 
     def __init__(
         self, runtime: Runtime, router: Router, spread: Spread, publisher: Publisher, doubts: Doubts

@@ -59,7 +59,12 @@ class Standings:
 
         def confirmed(arc: Arc | None) -> None:
             left_s = until - self._runtime.now()
-            if arc is None or left_s <= 0.0 or not self._doubts.touch(arc) or len(self._waiting) >= WAITING_MAX:
+            if (
+                arc is None
+                or left_s <= 0.0
+                or not self._doubts.touch(arc)
+                or len(self._waiting) >= WAITING_MAX
+            ):
                 done(self.now())
                 return
             wait = _Wait(done)

@@ -35,7 +35,7 @@ from overlay.relay.paths import RETRY_MAX_S, Path, Paths
 from overlay.relay.seeks import Seeks
 from overlay.relay.statistics import RelayCounters, RelayStatistics
 from runtime.api import Address, Messenger, Notice, Runtime, Timer
-from runtime.message import Codec, CodecError, Message
+from runtime.message import Codec, CodecError, Message, NotUnderstood, tag_of
 
 M = TypeVar("M", bound=Message)
 
@@ -280,6 +280,10 @@ class Relays:
             message = self._codec.decode(relayed.payload)
         except CodecError:
             self._counters.not_understood += 1
+            tag = tag_of(relayed.payload)
+            if tag != NotUnderstood.__struct_config__.tag:
+                known = any(kind.__struct_config__.tag == tag for kind in self._handlers)
+                self.send(relayed.origin, NotUnderstood(tag, known))
             return
         self._handlers[type(message)](relayed.origin, message)
 

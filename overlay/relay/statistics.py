@@ -35,7 +35,7 @@ class RelayStatistics:
     refused_load: int
     refused_unknown: int
     refused_revoked: int
-    #: Relayed messages of a kind that this node does not know, or malformed.
+    #: Relayed messages of a kind that this node does not know, or malformed; and the word that one of ours was so.
     not_understood: int
 
 

@@ -11,6 +11,9 @@ knows the OPEN is fresh because its challenge is newer than the last session it 
 this address, node id and epoch. Both ends then hold each other's epoch, which every DATA is bound to without
 carrying it. `flow` is the initiator's number for the session; a HELLO sent into an existing session
 carries its flow, and the answer says whether the responder still has it.
+
+Each greeting says which versions its sender speaks. All have the same length, filled up where there is no proof of
+identity: so the answer to a greeting that somebody recorded and sends from elsewhere is no longer than the greeting.
 """
 
 from __future__ import annotations
@@ -21,14 +24,18 @@ from hmac import compare_digest
 from struct import Struct
 
 from overlay.transport.identity import PROOF_BYTES
+from overlay.transport.versions import BEFORE, VERSIONS, Versions, parse_versions
 
 _HELLO = Struct(">QQ8s?8s")
 _OPEN = Struct(">8sQQ8s")
 MAC_BYTES = 8
 NO_EPOCH = bytes(8)
 NO_MAC = bytes(MAC_BYTES)
-#: What may follow either: nothing, or the proof of identity.
-_TAILS = (0, PROOF_BYTES)
+#: Then the versions, then the proof of identity or zeros. Anything behind it is for later versions.
+BODY_BYTES = max(_HELLO.size, _OPEN.size) + VERSIONS.size + PROOF_BYTES
+NO_PROOF = bytes(PROOF_BYTES)
+#: Greetings of before versions were told: bare, or with a proof.
+_BEFORE = (0, PROOF_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +49,11 @@ class Hello:
     known: bool = False
     mac: bytes = NO_MAC
     proof: bytes = b""
+    versions: Versions = BEFORE
 
     def to_bytes(self) -> bytes:
-        return _HELLO.pack(self.flow, self.echo, self.to_epoch, self.known, self.mac) + self.proof
+        head = _HELLO.pack(self.flow, self.echo, self.to_epoch, self.known, self.mac)
+        return (head + self.versions.to_bytes() + self.proof).ljust(BODY_BYTES, b"\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +64,38 @@ class Open:
     challenge: int
     mac: bytes
     proof: bytes = b""
+    versions: Versions = BEFORE
 
     def to_bytes(self) -> bytes:
-        return _OPEN.pack(self.to_epoch, self.flow, self.challenge, self.mac) + self.proof
+        head = _OPEN.pack(self.to_epoch, self.flow, self.challenge, self.mac)
+        return (head + self.versions.to_bytes() + self.proof).ljust(BODY_BYTES, b"\0")
 
 
 def parse_hello(body: bytes) -> Hello | None:
-    if len(body) - _HELLO.size not in _TAILS:
+    tail = _tail(body, _HELLO.size)
+    if tail is None:
         return None
     flow, echo, to_epoch, known, mac = _HELLO.unpack_from(body)
-    return Hello(flow, echo, to_epoch, known, mac, body[_HELLO.size :])
+    return Hello(flow, echo, to_epoch, known, mac, *tail)
 
 
 def parse_open(body: bytes) -> Open | None:
-    if len(body) - _OPEN.size not in _TAILS:
+    tail = _tail(body, _OPEN.size)
+    if tail is None:
         return None
     to_epoch, flow, challenge, mac = _OPEN.unpack_from(body)
-    return Open(to_epoch, flow, challenge, mac, body[_OPEN.size :])
+    return Open(to_epoch, flow, challenge, mac, *tail)
+
+
+def _tail(body: bytes, start: int) -> tuple[bytes, Versions] | None:
+    """The proof and the versions that follow a greeting's head."""
+    if len(body) - start in _BEFORE:
+        return body[start:], BEFORE
+    if len(body) < BODY_BYTES:
+        return None
+    proof_at = start + VERSIONS.size
+    proof = body[proof_at : proof_at + PROOF_BYTES]
+    return (b"" if proof == NO_PROOF else proof), parse_versions(body, start)
 
 
 class Challenges:

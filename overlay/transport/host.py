@@ -19,8 +19,10 @@ from overlay.transport.keyring import Keyring
 from overlay.transport.machine import UdpCC
 from overlay.transport.seal import EPOCH_BYTES, NODE_ID_BYTES
 from overlay.transport.statistics import Statistics
+from overlay.transport.unheeded import Unheeded
+from overlay.transport.versions import Versions
 from runtime.api import Address, Datagrams, Notice, Runtime, Timer
-from runtime.message import Codec, CodecError, Message
+from runtime.message import Codec, CodecError, Message, NotUnderstood, tag_of
 
 M = TypeVar("M", bound=Message)
 #: Messages gathered before they leave without waiting for the end of the batch: three to four datagrams of
@@ -51,6 +53,10 @@ class MessageHost:
         self._encode = codec.encode
         self._backlogs = machine.backlogs
         self._address = runtime.address
+        self._kinds = {kind.__struct_config__.tag: kind for kind in codec.kinds}
+        #: Kinds that peers do not understand.
+        self._unheeded = Unheeded(runtime)
+        self._handlers[NotUnderstood] = self._told_not_understood
         self._datagrams: Datagrams = runtime.open_datagrams(self._receive)
 
     def on(self, kind: type[M], handler: Callable[[Address, M], None]) -> None:
@@ -60,6 +66,11 @@ class MessageHost:
         backlog = self._backlogs.get(to)
         if backlog is None and to == self._address:
             self._runtime.call_later(0.0, self._send_to_self, (message, notice))
+            return
+        if self._unheeded and self._unheeded.refuses(to, type(message)):
+            self._machine.counters.refuse("not_understood")
+            if notice is not None:
+                self._runtime.call_later(0.0, notice, False)
             return
         payload = self._encode(message)
         room = -1 if backlog is None else backlog.room - len(payload) - 2
@@ -120,6 +131,8 @@ class MessageHost:
         self._flush_coming = True
         machine = self._machine
         self._tell()
+        if machine.others.news:
+            self._say_versions()
         decode, handlers = self._codec.decode, self._handlers
         for address, payloads in machine.take_delivered():
             for payload in payloads:
@@ -127,10 +140,13 @@ class MessageHost:
                     message = decode(payload)
                 except CodecError:
                     self._drop("undecodable")
+                    tag = tag_of(payload)
+                    self._answer_not_understood(address, tag, malformed=tag in self._kinds)
                     continue
                 handler = handlers.get(type(message))
                 if handler is None:
                     self._drop("unhandled")
+                    self._answer_not_understood(address, tag_of(payload), malformed=False)
                     continue
                 try:
                     handler(address, message)
@@ -139,6 +155,26 @@ class MessageHost:
         self._flush_coming = outer
         if not self._closed:
             self._flush()
+
+    def _answer_not_understood(self, to: Address, tag: int, malformed: bool) -> None:
+        if tag != NotUnderstood.__struct_config__.tag:
+            self.send(to, NotUnderstood(tag, malformed))
+
+    def _told_not_understood(self, sender: Address, told: NotUnderstood) -> None:
+        kind = self._kinds.get(told.kind)
+        name = kind.__name__ if kind is not None else "unknown"
+        counts = self._machine.counters.not_understood
+        reason = f"{name} malformed" if told.malformed else name
+        counts[reason] = counts.get(reason, 0) + 1
+        if kind is None or kind is NotUnderstood or told.malformed:
+            return
+        if self._unheeded.add(sender, kind):
+            _log.warning("%s does not understand messages of the kind %s", sender, name)
+
+    def _say_versions(self) -> None:
+        own = self._machine.versions
+        for address, versions in self._machine.others.take_news():
+            _log.warning("no session with %s: it speaks %s, this node %s", address, versions, own)
 
     def _tell(self) -> None:
         """Calls the notices that are due."""
@@ -237,8 +273,10 @@ def open_messenger(
     identity: Identity | None = None,
     node_id: bytes | None = None,
     make_control: CongestionFactory = NewReno,
+    release: str = "",
 ) -> MessageHost:
-    """A node's messenger. The node id follows from `identity`; without one it is `node_id`, or drawn."""
+    """A node's messenger. The node id follows from `identity`; without one it is `node_id`, or drawn. `release` is what
+    peers are told of this node's version beside the versions it speaks."""
     rng = runtime.rng("transport")
     if identity is not None:
         node_id = identity.node_id
@@ -249,5 +287,6 @@ def open_messenger(
         identity=identity,
         config=config,
         make_control=make_control,
+        versions=Versions(release=release),
     )
     return MessageHost(runtime, codec, machine)

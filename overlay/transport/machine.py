@@ -33,6 +33,7 @@ from overlay.transport.peer_table import PeerTable
 from overlay.transport.seal import Keys, Sealer
 from overlay.transport.session import Session
 from overlay.transport.statistics import Counters, Statistics
+from overlay.transport.versions import Others, Versions
 from overlay.transport.wire import (
     DATA,
     DATA_HEADER_BYTES,
@@ -58,6 +59,7 @@ class UdpCC:
         identity: Identity | None = None,
         config: TransportConfig = DEFAULT,
         make_control: CongestionFactory = NewReno,
+        versions: Versions | None = None,
     ) -> None:
         """`epoch` is drawn at random at each start. Without `identity` any node id is believed; without
         `keyring` anybody is, so that is for loopback only."""
@@ -69,8 +71,15 @@ class UdpCC:
         self._challenges = Challenges(self._keys.challenge_secret(node_id, epoch, node_id + epoch))
         self._peers = PeerTable(config, self._ledger, make_control, self._void_challenges)
         self._by_address = self._peers.by_address
+        self._versions = versions or Versions()
         self._handshake = Handshake(
-            self._sealer, self._keys, self._challenges, identity, self._peers, self._ledger
+            self._sealer,
+            self._keys,
+            self._challenges,
+            identity,
+            self._peers,
+            self._ledger,
+            self._versions,
         )
         self._delivered: list[tuple[str, list[bytes]]] = []
 
@@ -295,8 +304,18 @@ class UdpCC:
         """For the owner to add to."""
         return self._ledger.counters
 
+    @property
+    def versions(self) -> Versions:
+        return self._versions
+
+    @property
+    def others(self) -> Others:
+        """Peers that speak no version of ours."""
+        return self._handshake.others
+
     def statistics(self) -> Statistics:
         ledger = self._ledger
+        others = {address: str(versions) for address, versions in self.others.by_address.items()}
         return ledger.counters.snapshot(
-            len(self._peers.by_address), ledger.backlog_bytes, ledger.reassembly_bytes
+            len(self._peers.by_address), ledger.backlog_bytes, ledger.reassembly_bytes, others
         )

@@ -33,8 +33,12 @@ class Statistics:
     dropped: Mapping[str, int]
     #: Messages that were not even tried, by reason.
     refused: Mapping[str, int]
+    #: Messages that peers did not understand, by kind and why, as they said.
+    not_understood: Mapping[str, int]
     #: Exceptions of message handlers and notices, caught.
     crashes: int
+    #: Peers that no session can be had with, by address, and what they speak.
+    other_versions: Mapping[str, str]
 
 
 class Counters:
@@ -50,6 +54,7 @@ class Counters:
         "messages_failed",
         "messages_received",
         "messages_sent",
+        "not_understood",
         "peers_dead",
         "peers_forgotten",
         "peers_restarted",
@@ -68,6 +73,7 @@ class Counters:
         self.timeouts = self.peers_dead = self.peers_restarted = self.peers_forgotten = self.crashes = 0
         self.dropped: dict[str, int] = {}
         self.refused: dict[str, int] = {}
+        self.not_understood: dict[str, int] = {}
 
     def drop(self, reason: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -75,13 +81,18 @@ class Counters:
     def refuse(self, reason: str) -> None:
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
-    def snapshot(self, peers: int, backlog_bytes: int, reassembly_bytes: int) -> Statistics:
-        counts = {name: getattr(self, name) for name in self.__slots__ if name not in ("dropped", "refused")}
+    def snapshot(
+        self, peers: int, backlog_bytes: int, reassembly_bytes: int, other_versions: Mapping[str, str]
+    ) -> Statistics:
+        by_reason = ("dropped", "refused", "not_understood")
+        counts = {name: getattr(self, name) for name in self.__slots__ if name not in by_reason}
         return Statistics(
             peers=peers,
             backlog_bytes=backlog_bytes,
             reassembly_bytes=reassembly_bytes,
             dropped=dict(self.dropped),
             refused=dict(self.refused),
+            not_understood=dict(self.not_understood),
+            other_versions=other_versions,
             **counts,
         )

@@ -16,6 +16,7 @@ import msgspec
 from pier_node.engine.asking import WATCH_GRACE_S, Asked, wire_account
 from pier_node.service import Failure
 from query.batch import Batch
+from query.causes import Cause
 from query.engine.account import Account
 from query.engine.messages import Remark
 from query.engine.proxy import ProxyQuery, Sink
@@ -54,7 +55,8 @@ class Again:
         self._submit = submit
         self._began_s = clock.now()
         self._epoch = -1
-        self._skipped = 0
+        #: Epochs that could not begin: in all, and right before the one that runs.
+        self._skipped = self._left_out = 0
         self._query: ProxyQuery | None = None
         self._last = Account("")
         self._timer: Timer | None = None
@@ -69,7 +71,8 @@ class Again:
             self._finish("limit")
             return
         elapsed = int(age_s / self._repetition.every_s + 1e-9)
-        self._skipped += max(0, elapsed - self._epoch - 1)
+        self._left_out = max(0, elapsed - self._epoch - 1)
+        self._skipped += self._left_out
         self._epoch = max(elapsed, self._epoch + 1)
         epoch_s = min(self._epoch_s, self._lasting_s - age_s)
         self._watch = self._clock.call_later(epoch_s + WATCH_GRACE_S, self._overdue, self._epoch)
@@ -120,6 +123,8 @@ class Again:
             self._finish("cancelled" if self._ended else account.ended)
             return
         told = msgspec.structs.replace(wire_account(account), query=self._id, epoch=epoch)
+        if self._left_out:
+            told = msgspec.structs.replace(told, notes=(*told.notes, f"{SKIPPED}: {self._left_out}"))
         self._asked.epoch(epoch, batches, told)
         count = self._repetition.epochs
         if count is not None and epoch + 1 >= count:
@@ -133,7 +138,10 @@ class Again:
             self._watch.cancel()
         account = wire_account(self._last)
         notes = account.notes + ((self._ended,) if self._ended else ())
-        dropped = {**account.dropped, **({SKIPPED: self._skipped} if self._skipped else {})}
+        dropped, causes = dict(account.dropped), dict(account.causes)
+        if self._skipped:
+            dropped[SKIPPED] = causes[Cause.SKIPPED.name.lower()] = self._skipped
+            ended = "partial" if ended == "complete" else ended
         self._asked.end(
             msgspec.structs.replace(
                 account,
@@ -141,6 +149,7 @@ class Again:
                 ended=ended,
                 notes=tuple(dict.fromkeys(notes)),
                 dropped=dropped,
+                causes=causes,
                 rows=self._asked.rows_given,
                 elapsed_s=round(self._asked.age_s, 6),
             )

@@ -122,4 +122,6 @@ def info_of(facts: TableFacts) -> TableInfo:
     )
     columns = dict(zip(facts.columns, types, strict=False))
     kinds = tuple(facts.kind.split("+"))
-    return TableInfo(columns, kinds, keys, rows, size_bytes, facts.nodes, facts.indexes)
+    return TableInfo(
+        columns, kinds, keys, rows, size_bytes, facts.nodes, facts.indexes, facts.columns_left_out
+    )

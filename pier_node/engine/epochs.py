@@ -6,14 +6,28 @@ that epoch: how many nodes' data is in it, of how many that were asked, and whet
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from pier_node.protocol.messages import Account as WireAccount
+from query.causes import cause_of, loses_rows
 from query.dataflow.marks import Mark
 
 REVISED = "revised: data came late"
+
+
+def _notes(mark: Mark, missing: int, asked: int) -> Iterator[str]:
+    """What there is to say of an epoch: why it is not whole, what it replaces, what is not there at all."""
+    if mark.revision:
+        yield REVISED
+    if missing:
+        yield f"{missing} of {asked} nodes are missing from the epoch"
+    for number, count in mark.causes.items():
+        if count and cause_of(number).loses_rows:
+            yield f"{cause_of(number).words}: {count}"
+    if mark.skipped:
+        yield f"epochs left out before this one: {mark.skipped}; the client was too slow for them"
 
 
 class Epochs:
@@ -44,6 +58,7 @@ class Epochs:
             return
         mark, self._mark = self._mark, None
         missing = self._asked - mark.nodes
+        lossy = loses_rows(mark.causes)
         self._last = WireAccount(
             query=self._query,
             asked=self._asked,
@@ -51,10 +66,11 @@ class Epochs:
             failed=missing,
             rows=mark.rows,
             elapsed_s=round(elapsed_s, 6),
-            ended="partial" if missing else "complete",
+            ended="partial" if missing or lossy else "complete",
             epoch=mark.epoch,
             revision=mark.revision,
-            notes=(REVISED,) if mark.revision else (),
+            notes=tuple(_notes(mark, missing, self._asked)),
+            causes={cause_of(number).name.lower(): count for number, count in mark.causes.items() if count},
         )
         self._tell(self._last)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 #: Upper bounds of the durations that are told apart, in seconds: from one hop to a batch job.
@@ -37,6 +37,10 @@ class QueryStatistics:
     runs_refused: int
     remarks_suppressed: int
     durations: Durations
+    #: Queries whose answers lacked rows, or had rows left out, by cause.
+    causes: Mapping[str, int] = field(default_factory=dict)
+    #: Messages of the engine that came here and went nowhere.
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 class QueryFigures:
@@ -46,10 +50,13 @@ class QueryFigures:
         self.asked = self.rows = 0
         self.ended: dict[str, int] = {}
         self.rejected: dict[str, int] = {}
+        self.causes: dict[str, int] = {}
         self.durations = Durations()
 
-    def finished(self, ended: str, rows: int, elapsed_s: float) -> None:
+    def finished(self, ended: str, causes: Iterable[str], rows: int, elapsed_s: float) -> None:
         self.ended[ended] = self.ended.get(ended, 0) + 1
+        for cause in causes:
+            self.causes[cause] = self.causes.get(cause, 0) + 1
         self.rows += rows
         self.durations.add(elapsed_s)
 

@@ -11,29 +11,29 @@ import msgspec
 
 from overlay.ring import ID_BYTES, WireArc
 from overlay.spread.account import Account as Coverage
-from pier_node.access.rights import may_run
 from pier_node.engine.again import Again
 from pier_node.engine.asking import Asked
 from pier_node.engine.compilers import (
     LANGUAGES,
-    Language,
+    Job,
     Question,
     Text,
     Told,
-    compiled,
     described,
     explained,
+    named,
+    planned,
 )
 from pier_node.engine.dictionary import Dictionary, Tables
 from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.owners import with_owners
+from pier_node.engine.planning import Planning
 from pier_node.engine.publication import Publishing
 from pier_node.engine.result_log import LogLimits, ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
 from pier_node.protocol.messages import Account, QueryEntry, Slice, TableEntry
 from pier_node.protocol.messages import Limits as WireLimits
 from pier_node.service import (
-    UNKNOWN_TABLE,
     AnswerSink,
     Description,
     Failure,
@@ -62,10 +62,10 @@ from ufl.sql import Repetition
 T = TypeVar("T")
 _log = logging.getLogger("pier.query")
 
-#: Texts longer than this are parsed off the event loop: a megabyte takes a second or two.
-PARSE_HERE_CHARS = 20_000
 #: How long the ring has to say what tables there are; a query is planned without that then.
 PLAN_S = 5.0
+#: How long a text has, with waiting for its turn, to become something where no query's own time says it.
+PLANNED_S_MAX = 30.0
 #: The least that is left of a query's time when it has been planned; from when on the account notes how long that took.
 TIME_LEAST_S = 0.1
 PLAN_NOTED_S = 1.0
@@ -75,7 +75,6 @@ CONTINUOUS_S_MAX = 30 * 86_400.0
 SPREAD_S = 60.0
 #: Queries of clients of one node that are asked again in every epoch.
 REPEATED_MAX = 256
-UNKNOWN_HINT = "pier tables lists those there are; --allow-unknown takes it for an empty one"
 #: Query text shown in lists of queries.
 TEXT_SHOWN_CHARS = 200
 
@@ -100,6 +99,7 @@ class QueryService:
         #: Those that are asked again in every epoch, by the id they have from one to the next.
         self._repeated: dict[str, Asked] = {}
         self._dictionary = Dictionary(runtime, engine.catalog)
+        self._planning = Planning(runtime)
         overlay = engine.overlay
         self.staging = Staging(runtime, overlay.publisher, overlay.router.me.id, staged_bytes_max)
         self.logs = ResultLogs(runtime, self.query, log_limits)
@@ -123,26 +123,10 @@ class QueryService:
         self, request: QueryRequest, limits: Limits, then: Callable[[Question | Failure], None]
     ) -> None:
         """What is to be run, if the client may run it."""
-
-        def allowed(language: Language, text: Text) -> Question | Failure:
-            question = compiled(language, text)
-            if isinstance(question, Failure):
-                return question
-            if question.unknown and text.told is Told.ALL and not request.unknown_tables:
-                table = question.unknown[0]
-                return Failure(UNKNOWN_TABLE, table.message, hint=table.hint or UNKNOWN_HINT)
-            return may_run(request.who, question.plan, text.query_id) or question
-
-        self._read(request, allowed, then, min(PLAN_S, limits.time_s))
+        self._read(request, planned, then, min(PLAN_S, limits.time_s), limits.time_s)
 
     def explain(self, request: QueryRequest, done: Reply[str]) -> None:
         """As text; where it is about keys, with the nodes that own them now."""
-
-        def made(language: Language, text: Text) -> tuple[str, Plan] | Failure:
-            shown, question = explained(language, text), compiled(language, text)
-            if isinstance(shown, Failure):
-                return shown
-            return question if isinstance(question, Failure) else (shown, question.plan)
 
         def then(result: tuple[str, Plan] | Failure) -> None:
             if isinstance(result, Failure):
@@ -150,7 +134,7 @@ class QueryService:
             else:
                 with_owners(self._engine.overlay.router, *result, done)
 
-        self._read(request, made, then)
+        self._read(request, explained, then)
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         self._read(request, described, done)
@@ -158,54 +142,49 @@ class QueryService:
     def _read(
         self,
         request: QueryRequest,
-        make: Callable[[Language, Text], T | Failure],
+        make: Callable[[Job], T | Failure],
         then: Callable[[T | Failure], None],
-        within_s: float = PLAN_S,
+        told_s: float = PLAN_S,
+        within_s: float = PLANNED_S_MAX,
     ) -> None:
-        """Makes something of a text; asks the ring for its tables first where the language wants that."""
-        language = LANGUAGES.get(request.language)
-        if language is None:
+        """Makes something of a text within a time; asks the ring for its tables first, which has a time of its own,
+        where the language wants that."""
+        if request.language not in LANGUAGES:
             then(Failure("unsupported", f"this node does not speak {request.language}"))
             return
         query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
-        until_s = self._runtime.now() + within_s
-        named_some = False
+        began_s = self._runtime.now()
+        until_s, told_until_s = began_s + within_s, began_s + told_s
+        whose, names_some = request.share.client or request.client, False
+
+        def job(tables: Tables, told: Told) -> Job:
+            text = Text(request.text, query_id, time_s, tables, request.params, told)
+            return Job(request.language, text, request.who, request.unknown_tables)
 
         def read(tables: Tables, told: Told, last: bool) -> None:
-            text = Text(request.text, query_id, time_s, tables, request.params, told)
-
             def made(result: T | Failure) -> None:
-                if isinstance(result, Failure) and named_some and not last:
-                    self._dictionary.ask(None, until_s, lambda now, told: read(now, told, last=True))
+                if isinstance(result, Failure) and result.kind != "limit" and names_some and not last:
+                    self._dictionary.ask(None, told_until_s, lambda now, told: read(now, told, last=True))
                 else:
                     then(result)
 
-            self._off_loop(len(request.text), lambda: make(language, text), made)
+            self._planning.plan(whose, make, job(tables, told), until_s, made)
 
-        def named(names: Collection[str] | Failure | None) -> None:
-            assert not isinstance(names, Failure), names
-            nonlocal named_some
-            named_some = names is None or bool(names)
+        def found(names: Collection[str] | Failure | None) -> None:
+            nonlocal names_some
+            if isinstance(names, Failure):
+                then(names)
+                return
+            names_some = names is None or bool(names)
             recent = self._dictionary.recent(names)
             if recent is not None:
                 read(recent, Told.ALL, last=False)
             else:
-                self._dictionary.ask(names, until_s, lambda now, told: read(now, told, last=names is None))
+                self._dictionary.ask(
+                    names, told_until_s, lambda now, told: read(now, told, last=names is None)
+                )
 
-        self._off_loop(len(request.text), lambda: language.tables(request.text), named)
-
-    def _off_loop(
-        self, chars: int, make: Callable[[], T | Failure], then: Callable[[T | Failure], None]
-    ) -> None:
-        """Short texts are read here, long ones where they do not hold up the node."""
-        if chars <= PARSE_HERE_CHARS:
-            then(make())
-            return
-
-        def done(result: T | Failure | Exception) -> None:
-            then(Failure("internal", str(result)) if isinstance(result, Exception) else result)
-
-        self._runtime.compute(make, done)
+        self._planning.plan(whose, named, job({}, Told.ALL), until_s, found)
 
     def _start(self, asked: Asked, question: Question | Failure, limits: Limits) -> None:
         """Runs what was planned, in what is left of its time."""
@@ -296,9 +275,11 @@ class QueryService:
             details: dict[str, object] = {"kind": outcome.kind, "reason": outcome.message[:TEXT_SHOWN_CHARS]}
             _log.info("query rejected", extra={"details": {"client": asked.request.client, **details}})
             return
-        self._figures.finished(outcome.ended, outcome.rows, outcome.elapsed_s)
+        self._figures.finished(outcome.ended, outcome.causes, outcome.rows, outcome.elapsed_s)
         told = ("query", "ended", "asked", "answered", "empty", "failed", "unreachable", "rows", "elapsed_s")
         details = {name: getattr(outcome, name) for name in told}
+        if outcome.causes:
+            details["causes"] = dict(outcome.causes)
         _log.info("query ended", extra={"details": {"client": asked.request.client, **details}})
 
     def statistics(self) -> QueryStatistics:
@@ -313,6 +294,8 @@ class QueryService:
             runs_refused=engine.executor.refused,
             remarks_suppressed=engine.executor.remarks_suppressed,
             durations=figures.durations,
+            causes=dict(figures.causes),
+            dropped=engine.dropped(),
         )
 
     def queries(self, done: Reply[tuple[QueryEntry, ...]]) -> None:

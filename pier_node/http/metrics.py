@@ -40,6 +40,11 @@ GAUGES = frozenset(
         "overlay.dht.handover.open",
         "overlay.dht.owners_cached",
         "overlay.publisher.published",
+        "overlay.relay.paths",
+        "overlay.relay.seeking",
+        "overlay.relay.waiting",
+        "overlay.relay.pairs",
+        "overlay.relay.carrying_bytes",
         "overlay.spread.open",
         "overlay.spread.remembered",
         "overlay.trees.children",
@@ -67,6 +72,7 @@ LABELS = {
     "sources": "table",
     "overlay.router": "event",
     "queries.ended": "how",
+    "queries.causes": "cause",
 }
 DEFAULT_LABEL = "reason"
 #: Series of one node; beyond, the rest is left out and counted.

@@ -185,8 +185,8 @@ class StallForm(ChosenForm, frozen=True, tag="stall"):
 
 
 class JumpForm(ChosenForm, frozen=True, tag="jump"):
-    """The clocks of the chosen hosts leap ahead by up to `ahead_s_max`, and their wall clocks by up to `wall_s_max` more,
-    either way."""
+    """The clocks of the chosen hosts leap ahead by up to `ahead_s_max`, and their wall clocks by up to `wall_s_max`
+    more, either way."""
 
     ahead_s_max: NotNegative = 10.0
     wall_s_max: NotNegative = 60.0

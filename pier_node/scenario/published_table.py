@@ -3,8 +3,8 @@ asks for it, and who judges the answers.
 
 Rows have numbers that no two share. One publisher, on a host that no fault strikes, lives all the time: its rows belong
 into every answer that calls itself complete, whichever owners died, paused or changed meanwhile; but for an asker that
-is, or was of late, cut off from that host, since a ring knows only whom it can reach. Rows of other publishers fade with
-them, and may be there or not. No row may be in an answer twice.
+is, or was of late, cut off from that host, since a ring knows only whom it can reach. Rows of other publishers fade
+with them, and may be there or not. No row may be in an answer twice.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class PublishedTable:
         self._stored: set[int] = set()
         #: By host: when it was last seen cut off from the publisher that stays.
         self._cut_at: dict[int, float] = {}
+        #: The time in which somebody was cut off from somebody, or soon after.
+        self._cut_from = self._cut_until = -HEALED_S
 
     def publish(self, life: Life, service: QueryService) -> None:
         """The first who publishes is the one that stays."""
@@ -81,8 +83,11 @@ class PublishedTable:
         return bool(self._stored)
 
     def truth(self, asker: Life, question: Question) -> Truth:
-        cut_at = self._cut_at.get(asker.host.index)
-        apart = cut_at is not None and self._world.now < cut_at + HEALED_S
+        now, cut_at = self._world.now, self._cut_at.get(asker.host.index, -HEALED_S)
+        if asker.joined_at is not None and asker.joined_at >= self._cut_from:
+            # It came while there were two rings, and may be in the other one.
+            cut_at = max(cut_at, self._cut_until)
+        apart = now < cut_at + HEALED_S
         required, possible = frozenset(self._stored), frozenset(self._possible)
         if question.name == "one":
             required, possible = required & {7}, possible & {7}
@@ -91,10 +96,15 @@ class PublishedTable:
     def _note(self, _: None) -> None:
         assert self._staying is not None
         here, partitions = self._staying.host.index, self._world.faults.partitions
+        now = self._world.now
+        if partitions.cuts:
+            if now >= self._cut_until + HEALED_S:
+                self._cut_from = now
+            self._cut_until = now
         for host in self._world.hosts if partitions.cuts else ():
             if partitions.blocked(here, host.index) or partitions.blocked(host.index, here):
-                self._cut_at[host.index] = self._world.now
-        self._world.call_at(self._world.now + NOTED_S, self._note, None)
+                self._cut_at[host.index] = now
+        self._world.call_at(now + NOTED_S, self._note, None)
 
 
 class _Control:
@@ -148,13 +158,15 @@ class AskedRows(Asked):
         if self._total is not None:
             rows, distinct = self._total
             if rows != distinct or not len(required) <= rows <= len(truth.possible):
-                self._complain("published", f"{rows} rows, {distinct} of them different, not {len(required)}: {account}")
+                self._complain(
+                    "published", f"{rows} rows, {distinct} of them different, not {len(required)}: {account}"
+                )
             return
         doubled = [each for each, count in self._ids.items() if count > 1]
         missing = required - self._ids.keys()
         if doubled or missing or self._ids.keys() - truth.possible:
             self._complain(
                 "published",
-                f"{self.question.name}: of {len(required)} rows {len(missing)} are missing, {len(doubled)} are doubled: "
-                f"{account}",
+                f"{self.question.name}: of {len(required)} rows {len(missing)} are missing, "
+                f"{len(doubled)} are doubled: {account}",
             )

@@ -30,10 +30,11 @@ def naming(what: object) -> Iterator[None]:
 
 def distinct(schema: pa.Schema) -> pa.Schema:
     """The schema, if its columns can be told apart. Raises ArrowInvalid, or UnicodeDecodeError."""
-    names = list(schema.names)
-    for number, name in enumerate(names):
-        if name in names[:number]:
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
             raise pa.ArrowInvalid(f"there are two columns {name!r}")
+        seen.add(name)
     return schema
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from query.aggregation.messages import COUNT_MAX
+from query.causes import WireCauses, added
 from runtime.api import Address, Timer
 
 #: Two states into one; associative and commutative. Nothing is neutral: a state combined with none is checked and
@@ -23,6 +24,7 @@ class Epoch:
     __slots__ = (
         "began",
         "born_s",
+        "causes",
         "kept",
         "missing",
         "nodes",
@@ -47,6 +49,8 @@ class Epoch:
         #: When the oldest data in it was read, as far as its age says.
         self.born_s = now_s
         self.nodes = self.unsent_nodes = 0
+        #: What it lacks: at the root all of it, elsewhere what has not been passed on.
+        self.causes: WireCauses = {}
         self.state = self.unsent_state = b""
         #: Whether this node is the root and keeps the whole.
         self.kept = False
@@ -62,6 +66,11 @@ class Epoch:
         before = len(self.taken)
         self.taken.add((sender, sequence))
         return len(self.taken) > before
+
+    def note(self, causes: WireCauses) -> None:
+        """Something takes data from it."""
+        if causes:
+            self.causes = added(self.causes, causes)
 
     def add(self, state: bytes, nodes: int, born_s: float, combine: Combine, keep: bool) -> None:
         """Takes a state in; `keep` at the root, which gives the whole again when more comes late. Raises BadState
@@ -82,9 +91,10 @@ class Epoch:
         if not self.kept:
             self.state, self.nodes, self.kept = self.unsent_state, self.unsent_nodes, True
 
-    def take_unsent(self) -> tuple[bytes, int]:
-        taken = (self.unsent_state, self.unsent_nodes)
+    def take_unsent(self) -> tuple[bytes, int, WireCauses]:
+        taken = (self.unsent_state, self.unsent_nodes, self.causes)
         self.unsent_state, self.unsent_nodes = b"", 0
+        self.causes = self.causes if self.kept else {}
         self.passed_on = True
         return taken
 

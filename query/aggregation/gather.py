@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from query.aggregation.messages import COUNT_MAX, EpochResult
+from query.causes import WireCauses, added
 from runtime.api import Address
 
 #: Epochs that may still be revised.
@@ -21,6 +22,7 @@ class _Epoch:
     #: By part and root.
     nodes: dict[tuple[int, Address], int] = field(default_factory=dict)
     states: dict[tuple[int, Address], bytes] = field(default_factory=dict)
+    causes: dict[tuple[int, Address], WireCauses] = field(default_factory=dict)
     revision: int = 0
     given: bool = False
 
@@ -34,6 +36,8 @@ class Whole:
     nodes: int
     #: Of each part, the states of its roots.
     states: tuple[tuple[bytes, ...], ...]
+    #: What it lacks, beside nodes that are not in it.
+    causes: WireCauses = field(default_factory=dict)
 
 
 class Gather:
@@ -69,6 +73,7 @@ class Gather:
             return None
         epoch.nodes[part, root] = result.nodes
         epoch.states[part, root] = result.state
+        epoch.causes[part, root] = result.causes
         if not epoch.given and len({each for each, _ in epoch.nodes}) < self.parts:
             return None
         return self._give(result.epoch, epoch)
@@ -99,4 +104,7 @@ class Gather:
         states = tuple(
             tuple(state for (each, _), state in epoch.states.items() if each == part) for part in parts
         )
-        return Whole(number, revision, nodes, states)
+        causes: WireCauses = {}
+        for each in epoch.causes.values():
+            causes = added(causes, each)
+        return Whole(number, revision, nodes, states, causes)

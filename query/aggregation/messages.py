@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from query.causes import WireCauses
 from runtime.message import Message, WireAddress
 
 #: One partial state; what is larger belongs to a rehash.
@@ -39,6 +40,8 @@ class Psr(Message, frozen=True, tag=140):
     free: Count = 0
     #: The sender's number for it: what is sent again because it seemed lost is counted once.
     sequence: Count = 0
+    #: What the epoch lacks of the nodes that it came by.
+    causes: WireCauses = {}
 
 
 class Redirect(Message, frozen=True, tag=142):
@@ -64,6 +67,8 @@ class EpochResult(Message, frozen=True, tag=143):
     nodes: Count
     state: State
     age_ms: Count = 0
+    #: What the epoch lacks, as far as the nodes that it came by know.
+    causes: WireCauses = {}
 
 
 AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Clock, Redirect, EpochResult)

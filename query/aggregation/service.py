@@ -67,6 +67,8 @@ class Aggregations:
         #: States and results that nobody here knows, and states that could not be read.
         self.strays = 0
         self.malformed = 0
+        #: Of aggregations that are over: states lost, late and malformed.
+        self._lost = (0, 0, 0)
         router.on_upcall(Psr, self._passing)
         router.on_deliver(Psr, self._delivered)
         self._messenger.on(Psr, self._direct)
@@ -108,6 +110,7 @@ class Aggregations:
         if part is not None:
             self._ended.add(session_id)
             part.session.close()
+            self._count(part.session.counts)
             if part.subscription is not None:
                 part.subscription.cancel()
 
@@ -117,6 +120,24 @@ class Aggregations:
             raise TooManySessions(f"limit {SESSIONS_MAX} aggregations asked at once at this node reached")
         self._askers[session_id] = handler
         return lambda: self._askers.pop(session_id, None) and None
+
+    def dropped(self) -> dict[str, int]:
+        """States that were lost on their way or came too late, that nobody knows or that could not be read."""
+        lost, late, malformed = self._lost
+        for part in self._parts.values():
+            counts = part.session.counts
+            lost, late, malformed = lost + counts.lost, late + counts.late, malformed + counts.malformed
+        return {
+            "of_no_query": self.strays,
+            "malformed": self.malformed + malformed,
+            "lost": lost,
+            "late": late,
+        }
+
+    def _count(self, counts: SessionCounts) -> None:
+        """Of an aggregation that is over its counts stay."""
+        lost, late, malformed = self._lost
+        self._lost = (lost + counts.lost, late + counts.late, malformed + counts.malformed)
 
     # -- states
 

@@ -20,6 +20,7 @@ from query.aggregation.epoch import BadState, Combine, Epoch
 from query.aggregation.messages import HEIGHT_MAX, EpochResult, Psr
 from query.aggregation.strategy import Routing, Strategy, Structure, Timing
 from query.aggregation.transit import Transit
+from query.causes import Cause
 from runtime.api import Address, Runtime, Timer
 
 #: Epochs open at a node at a time; data for older ones is too late and counted. With Timeout each level of a tree waits
@@ -175,6 +176,8 @@ class Session:
             self.counts.late += epoch is None and not self._closed
             return
         epoch.began = True
+        if state is None:
+            epoch.note({Cause.NOT_READ.number: 1})
         epoch.add(state or b"", 0 if state is None else 1, began_s, self._combine, self.is_root)
         if self.is_root or self._waits:
             self._progress(epoch)
@@ -215,8 +218,10 @@ class Session:
         born_s = self._runtime.now() - psr.age_ms / 1000.0
         try:
             epoch.add(psr.state, psr.nodes, born_s, self._combine, is_root)
+            epoch.note(psr.causes)
         except BadState:
             self.counts.malformed += 1
+            epoch.note({Cause.UNREADABLE.number: max(1, psr.nodes)})
         self._progress(epoch)
 
     def _compare(self, psr: Psr) -> None:
@@ -307,19 +312,23 @@ class Session:
         epoch.stop_timer()
         if self.is_root:
             epoch.keep()
-        state, nodes = epoch.take_unsent()
+        state, nodes, causes = epoch.take_unsent()
         age_ms = max(0, int((self._runtime.now() - epoch.born_s) * 1000.0))
         spec = self.spec
         if epoch.kept:
             self.counts.results += 1
             self.counts.revised += epoch.revision > 0
-            result = EpochResult(spec.id, epoch.number, epoch.revision, epoch.nodes, epoch.state, age_ms)
+            result = EpochResult(
+                spec.id, epoch.number, epoch.revision, epoch.nodes, epoch.state, age_ms, causes
+            )
             epoch.revision += 1
             self.transit.answer(spec.asker, result)
             return
         self._sequence += 1
         me = self._runtime.address
-        psr = self._placed(Psr(spec.id, epoch.number, me, nodes, state, age_ms, sequence=self._sequence))
+        psr = self._placed(
+            Psr(spec.id, epoch.number, me, nodes, state, age_ms, sequence=self._sequence, causes=causes)
+        )
         parent = self._edges().parent if spec.strategy.by_dissemination and self._edges is not None else None
         if parent is not None:
             self.transit.send_to(parent, psr)

@@ -21,6 +21,7 @@ from overlay.ring import routing_id
 from overlay.router import Router
 from query.aggregation.messages import Clock, EpochResult, Psr, Redirect
 from query.aggregation.strategy import Routing, Structure
+from query.causes import Cause, added
 from runtime.api import Address, Messenger
 from runtime.message import Message
 
@@ -38,6 +39,12 @@ _encoder = msgspec.msgpack.Encoder()
 def namespace_of(session: str) -> str:
     """Where the states of a session meet; its root id is that of ROOT_KEY in it."""
     return f"pier.aggregate.{session}"
+
+
+def _perhaps_taken(psr: Psr) -> Psr:
+    """A state that takes another way: who did not say that it came may have passed it on all the same, and then it is
+    counted twice."""
+    return msgspec.structs.replace(psr, causes=added(psr.causes, {Cause.DOUBLED.number: 1}))
 
 
 class Transit:
@@ -101,7 +108,7 @@ class Transit:
                 self._told(False)
             else:
                 self.counts.rerouted += 1
-                self._deliver(self._spec.asker, psr, self._told, lambda: self._told(False))
+                self._deliver(self._spec.asker, _perhaps_taken(psr), self._told, lambda: self._told(False))
 
         self._deliver(address, psr, self._told, gone)
 
@@ -147,7 +154,7 @@ class Transit:
                 self._told(False)
                 return
             self.counts.rerouted += 1
-            self._hop(psr, (*tried, to))
+            self._hop(_perhaps_taken(psr), (*tried, to))
 
         self._deliver(to, psr, taken, gone)
 

@@ -62,6 +62,8 @@ class Dataflow:
         self._cycles = self._find_cycles()
         self._waiting = {operator.name for operator in self.sinks()}
         self._closed = False
+        #: Operators that have begun: those that can say how they stand, and need an end.
+        self.opened: list[Operator] = []
         self._settling = self._unsettled = False
         context.settle = self._settle
         context.sink_ended = self._sink_ended
@@ -72,6 +74,7 @@ class Dataflow:
     def start(self) -> None:
         """Opens all operators, asks once through all sinks, then starts the operators that ask by themselves."""
         for operator in self.operators.values():
+            self.opened.append(operator)
             operator.open()
         probe = Probe(ProbeKind.SET, self.context.next_tag())
         for sink in self.sinks():
@@ -83,7 +86,7 @@ class Dataflow:
         """Takes the graph down; nothing stays behind. May be called at any time, once or twice."""
         if not self._closed:
             self._closed = True
-            for operator in self.operators.values():
+            for operator in self.opened:
                 operator.close()
 
     def gave_own_rows(self) -> bool:

@@ -14,6 +14,7 @@ from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch, Combine
 from overlay.spread.spread import OnDone, Spread
 from query.engine.spec import QuerySpec
+from query.engine.stages import Stage, reading_published
 from query.plan import Array, Constant, Opgraph
 
 #: Keys that are asked for one by one; a query about more goes to every node.
@@ -51,6 +52,18 @@ def arcs_of(spec: QuerySpec, own_point: Arc) -> tuple[Arc, ...]:
     if not keys or len(keys) > KEYS_MAX:
         return (WHOLE,)
     return (*(Arc(key, (key + 1) & MASK) for key in keys), *((own_point,) if asker else ()))
+
+
+def published_arcs(spec: QuerySpec, stages: Sequence[Stage]) -> tuple[Arc, ...]:
+    """The arcs of published tables that a query reads: points where it is about some keys, else all. None where it
+    reads no such table, or only those at some nodes, whose arcs nobody knows beforehand."""
+    arcs: dict[Arc, None] = {}
+    for opgraph in reading_published(spec.plan, stages):
+        targets = targets_of(opgraph)
+        if not targets:
+            return () if spec.part is not None else (WHOLE,)
+        arcs.update({Arc(key, (key + 1) & MASK): None for key in targets})
+    return tuple(arcs)
 
 
 def spread_over(

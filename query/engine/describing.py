@@ -16,7 +16,7 @@ from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
 from query.batch import Batch, type_name
 from query.dataflow.context import Tables, with_size
-from query.engine.facts import DICTIONARY, HIDDEN, TableFacts, by_name, dictionary_key, write
+from query.engine.facts import COLUMNS_MAX, DICTIONARY, HIDDEN, TableFacts, by_name, dictionary_key, write
 from query.wire import SchemaReceiver, WireError, count_rows, decode
 from runtime.api import Runtime
 
@@ -78,11 +78,12 @@ class Holdings:
         return TableFacts(
             name,
             "source",
-            tuple(schema.names),
-            tuple(type_name(kind) for kind in schema.types),
+            tuple(schema.names[:COLUMNS_MAX]),
+            tuple(type_name(kind) for kind in schema.types[:COLUMNS_MAX]),
             rows=rows,
             bytes=size_bytes,
             sized=int(size is not None),
+            columns_left_out=max(0, len(schema) - COLUMNS_MAX),
         )
 
     def _stored(self, namespace: str) -> TableFacts | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from overlay.dht.standing import Standing
 from overlay.ring import Arc, NodeRef, from_wire
 from overlay.router import Router
 from overlay.spread.branch import Branch, Combine, Ended, Event
@@ -48,6 +49,8 @@ RUNS_MAX = 256
 #: A run that is out of time is kept this much longer for its asker to hear why, who waits less; then it goes, since
 #: an asker that died or is cut off never ends it.
 EXPIRY_S = 10.0
+#: How long a query waits here, at most, until this node is sure of its part of published tables.
+STAND_S = 3.0
 #: Ids of ended queries that are remembered.
 ENDED_MAX = 4_096
 #: Messages about dropped rows or taps that one node sends for one query a second (PIER 3.3.7).
@@ -220,10 +223,23 @@ class Executor:
         self.runs[spec.id] = run
         _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})
         run.expiry = self._runtime.call_later(run.left_s(spec.limits.time_s) + EXPIRY_S, self._stop, run)
-        run.start(lambda opgraph: self._is_meant_for_me(opgraph, ready), call.complete)
+        if ready.reads_published:
+            begin = partial(self._stand, run, ready)
+            self._services["dht"].stand(begin, min(STAND_S, run.left_s(spec.limits.time_s) / 4))
+        else:
+            self._begin(run, ready)
         return run
 
-    def _is_meant_for_me(self, opgraph: Opgraph, ready: Prepared) -> bool:
+    def _stand(self, run: Run, ready: Prepared, standing: Standing) -> None:
+        """What this node shows of published tables is settled before it begins."""
+        if not run.ended:
+            run.stand(standing)
+            self._begin(run, ready)
+
+    def _begin(self, run: Run, ready: Prepared) -> None:
+        run.start(lambda opgraph: self._is_meant_for_me(opgraph, ready, run), ready.call.complete)
+
+    def _is_meant_for_me(self, opgraph: Opgraph, ready: Prepared, run: Run) -> bool:
         """An opgraph with `at = asker` runs on the node that was asked, one with `rid` on the owner of that key in
         its namespace, any other on every node, or on those of the part of the ring that was asked."""
         spec = ready.call.spec
@@ -235,7 +251,8 @@ class Executor:
         if opgraph.settings.get("at") == "asker":
             return spec.proxy == self.me
         keys = ready.targets[opgraph.name]
-        return not keys or any(self._router.owns(key) for key in keys)
+        owns = self._router.owns if run.standing is None else run.standing.has
+        return not keys or any(owns(key) for key in keys)
 
     def _end(self, run: Run) -> None:
         if run.expiry is not None:

@@ -59,6 +59,8 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
     bytes: Count = 0
     sized: Count = 0
     indexes: Annotated[tuple[IndexFacts, ...], msgspec.Meta(max_length=INDEXES_MAX)] = ()
+    #: Columns that there are beside those above, at least.
+    columns_left_out: Count = 0
 
     def plus(self, other: TableFacts) -> TableFacts:
         """What both know together: all columns; a column whose types differ has none that counts."""
@@ -77,6 +79,7 @@ class TableFacts(msgspec.Struct, frozen=True, array_like=True):
             total(self.bytes, other.bytes),
             total(self.sized, other.sized),
             tuple(dict.fromkeys((*self.indexes, *other.indexes)))[:INDEXES_MAX],
+            max(self.columns_left_out, other.columns_left_out, len(columns) - COLUMNS_MAX),
         )
 
     def beside(self, other: TableFacts) -> TableFacts:

@@ -39,19 +39,23 @@ class EngineNode:
         runs_max: int = RUNS_MAX,
         client_memory_bytes_max: int = 0,
     ) -> None:
-        """`services` are further ones for operators, as files and databases; `client_memory_bytes_max` is what all
-        queries of one client may hold here together, zero for no limit."""
+        """`services` are further ones for operators, as files and databases, and the name of the `host`: without it a
+        node is known by its address. `client_memory_bytes_max` is what all queries of one client may hold here
+        together, zero for no limit."""
         self.overlay = overlay
         messenger = overlay.messenger
         self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
-        splits = Splits(overlay.spread)
+        self._splits = splits = Splits(overlay.spread)
+        self._peers = PeerChannels(runtime)
+        self._kept = KeptService(runtime, messenger, overlay.router.me.address)
         provided = {
             "dht": overlay.dht,
             "node": overlay.router.me.id,
             "address": overlay.router.me.address,
+            "host": overlay.router.me.address.rpartition(":")[0],
             "messenger": messenger,
-            "peers": PeerChannels(runtime),
-            "kept": KeptService(runtime, messenger, overlay.router.me.address),
+            "peers": self._peers,
+            "kept": self._kept,
             "aggregations": self.aggregations,
             "splits": splits,
             "indexes": Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread),
@@ -72,12 +76,27 @@ class EngineNode:
         holdings = Holdings(overlay.dht, tables)
         self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings)
         self.describing = Describing(runtime, overlay.publisher, holdings, overlay.router.me.id)
+        self._census = Census(runtime, overlay.spread, self.executor.knows)
         self.proxy = Proxy(
             runtime,
             messenger,
             overlay.router,
             overlay.spread,
-            Census(runtime, overlay.spread, self.executor.knows),
+            self._census,
             splits,
             take_trees=self.executor.take_trees,
         )
+
+    def dropped(self) -> dict[str, int]:
+        """What came to this node and went nowhere, by what it was: messages for queries that are not here or not any
+        more, and such as cannot be read."""
+        aggregations = self.aggregations.dropped()
+        return {
+            "results_of_no_query": self.proxy.strays,
+            "batches_of_no_query": self._peers.dropped,
+            "rows_nobody_asked_for": self._kept.strays,
+            "rows_never_answered": self._kept.unanswered,
+            "census_malformed": self._census.malformed,
+            "splits_malformed": self._splits.malformed,
+            **{f"states_{reason}": count for reason, count in aggregations.items()},
+        }

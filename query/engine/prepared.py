@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from query.dataflow.check import operator_problems
 from query.engine.aim import targets_of
 from query.engine.spec import StageCall, decode_call
-from query.engine.stages import Stage, shared, stages
+from query.engine.stages import Stage, reading_published, shared, stages
 from query.engine.trees import Trees
 from query.plan_check import plan_problems
 
@@ -45,6 +45,11 @@ class Prepared:
     def shared(self) -> int:
         """How many of the stages are not the asker's alone."""
         return shared(self.call.spec.plan, self.stages)
+
+    @cached_property
+    def reads_published(self) -> bool:
+        """Whether nodes show their parts of published tables, and so must be sure which these are."""
+        return bool(reading_published(self.call.spec.plan, self.stages))
 
     @cached_property
     def targets(self) -> dict[str, tuple[int, ...]]:

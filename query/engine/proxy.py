@@ -31,7 +31,7 @@ from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
 from query.engine.account import Account, best_known, settled
-from query.engine.aim import arcs_of, spread_over
+from query.engine.aim import arcs_of, published_arcs, spread_over
 from query.engine.census import PERIOD_S, Census
 from query.engine.executor import TOPIC, TOPIC_END
 from query.engine.filters import cut
@@ -53,7 +53,7 @@ from query.engine.spec import (
 )
 from query.engine.splits import Splits
 from query.engine.stages import (
-    EPOCHS,
+    is_continuous,
     keeps_rows,
     needs_owners,
     shared,
@@ -62,6 +62,7 @@ from query.engine.stages import (
     takes_overflow,
     without_rows,
 )
+from query.engine.tiles import judged
 from query.engine.trees import CHANNEL_BYTES_MAX, EMPTY, Trees
 from query.plan import Plan
 from runtime.api import Address, Messenger, Runtime
@@ -150,7 +151,7 @@ class ProxyQuery:
 
     def start(self) -> None:
         """Rows of a group must meet at one node: who that is, is settled before the first node is asked."""
-        if any(namespace.startswith(EPOCHS) for stage in self._stages for namespace in stage.namespaces):
+        if is_continuous(self._stages):
             self._proxy.census.watch(self.spec.id, self._counted)
         if not needs_owners(self.spec.plan):
             self._stage(0)
@@ -363,6 +364,11 @@ class ProxyQuery:
             text = f"{self.results.malformed} result messages could not be read"
             self.note(Cause.UNREADABLE, self.results.malformed, text)
         first = self._first if self._first is not None else Coverage()
+        if ended == "complete":
+            for cause, count, text in judged(
+                report.tiles, published_arcs(self.spec, self._stages), report.causes
+            ):
+                self.note(cause, count, text)
         return settled(
             self.spec.id,
             replace(first, received=max(0, first.received - self._again)),
@@ -422,21 +428,18 @@ class Proxy:
         """Starts a query whose plan has been checked, for a client, on a part of the ring. Raises TooManyQueries."""
         if len(self.queries) >= QUERIES_MAX:
             raise TooManyQueries(f"limit {QUERIES_MAX} queries at once on this node reached")
+        nodes = self._nodes()
         spec = QuerySpec(
             self._rng.randbytes(8).hex(),
             plan,
             self._router.me,
             limits,
             time_us=int(self.runtime.wall() * 1e6),
-            window_bytes=max(
-                WINDOW_LEAST_BYTES, min(WINDOW_MOST_BYTES, self.window_total_bytes // self._nodes())
-            ),
+            window_bytes=max(WINDOW_LEAST_BYTES, min(WINDOW_MOST_BYTES, self.window_total_bytes // nodes)),
             complain=complain,
             part=part,
             client=client[:CLIENT_CHARS_MAX],
-            groups=min(
-                self.groups_max, max(GROUPS_LEAST, 1 << (self._nodes() * GROUPS_PER_NODE - 1).bit_length())
-            ),
+            groups=min(self.groups_max, max(GROUPS_LEAST, 1 << (nodes * GROUPS_PER_NODE - 1).bit_length())),
         )
         query = self.queries[spec.id] = ProxyQuery(self, spec, sink)
         query.start()

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from overlay.dht.standing import Standing
 from overlay.spread.branch import Branch
 from query.causes import Cause, WireCauses, added
 from query.counts import total
@@ -27,8 +28,13 @@ from query.engine.prepared import Prepared
 from query.engine.results import ResultSender
 from query.engine.spec import ERROR_CHARS_MAX, ERRORS_MAX, Report, fold_drop, fold_missing
 from query.engine.stages import FILTER, TREE, passes_on, read_by
+from query.engine.tiles import Tiles, tiles_of
 from query.plan import Opgraph
 from runtime.api import Runtime, Timer
+
+#: Why a node's part of the published tables may lack rows.
+UNCERTAIN = "a node was not sure of its part of the published tables, and left it out; ask again"
+BEREAVED = "a node took over a part of the published tables from one that died: for a while rows may be missing there"
 
 #: What the executor calls back: stages that are now done on this node, or the whole run.
 OnStage = Callable[[int], None]
@@ -89,6 +95,9 @@ class Run:
         self._done: set[str] = set()
         self._called: set[int] = set()
         self._waiting: list[tuple[int, Callable[[Report], None]]] = []
+        #: For which arc this node answers; None where the query reads no published table, or does so again and again.
+        self.standing: Standing | None = None
+        self._started = False
         self._timers: list[Timer] = [
             runtime.call_later(self.left_s(spec.limits.time_s), self._out_of_time, None)
         ]
@@ -115,6 +124,7 @@ class Run:
         for flow in self._flows.values():
             if not self.ended:
                 flow.context.guard(flow.start)
+        self._started = True
         self._tell()
 
     def _build(self, opgraph: Opgraph) -> None:
@@ -153,6 +163,12 @@ class Run:
         )
         self.close()
         self._tell()
+
+    def stand(self, standing: Standing) -> None:
+        """The query reads published tables: of these this node shows what lies in its arc, the same for all of them."""
+        self.standing = standing
+        if not standing.whole:
+            self.note(Cause.UNOWNED, 1, UNCERTAIN if standing.arc is None else BEREAVED)
 
     def note(self, cause: Cause, count: int, text: str) -> None:
         """Something beside the operators takes rows from this node's part of the answer."""
@@ -215,7 +231,7 @@ class Run:
         causes = added(self._noted, {} if self.error is None else {self._cause.number: 1})
         busy = 0
         for flow in self._flows.values():
-            for operator in flow.operators.values():
+            for operator in flow.opened:
                 busy += 0 if operator.idle() else 1
                 for reason, rows in operator.counters.drops.items():
                     fold_drop(dropped, f"{operator.name}: {reason}", rows)
@@ -237,13 +253,18 @@ class Run:
             errors=(*(() if self.error is None else (self.error,)), *self._notes)[:ERRORS_MAX],
             sent=self.exchange.sent,
             received=self.exchange.received,
-            busy=busy + self._scheduler.waiting(self.spec.id),
+            busy=busy + self._scheduler.waiting(self.spec.id) + (not self._started),
             trees={} if failed or self.late else self._of_stage(stage, TREE, self.exchange.given),
             filters={} if failed or self.late else self._of_stage(stage, FILTER, self.filters.given),
             holders=1 if self._services["address"] in self.spec.owners else 0,
             causes=causes,
             sated=int(not self.exchange.has_read_all),
+            tiles=() if failed or self.late else self._tiles(),
         )
+
+    def _tiles(self) -> Tiles:
+        standing = self.standing
+        return () if standing is None or standing.arc is None else tiles_of(standing.arc)
 
     def last_words(self) -> Report:
         """What is to be said of a query that ended early here when later stages are called: who answered and what was
@@ -270,6 +291,9 @@ class Run:
         self._tell()
 
     def _tell(self) -> None:
+        """Who waits for a stage hears it when it is done, once all that there is to do has begun."""
+        if not (self._started or self.ended):
+            return
         ready = [(stage, tell) for stage, tell in self._waiting if self.is_done(stage)]
         self._waiting = [(stage, tell) for stage, tell in self._waiting if not self.is_done(stage)]
         for stage, tell in ready:

@@ -15,6 +15,7 @@ from overlay.ring import NodeRef, WireArc
 from query.causes import Cause, WireCauses, added
 from query.counts import Count, total
 from query.dataflow.budget import Limits
+from query.engine.tiles import Tiles, joined, removed
 from query.plan import Plan
 from runtime.message import WireAddress
 
@@ -117,6 +118,8 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
     #: Nodes on which rows that were put for the query had not all been looked at when its opgraphs were done: these
     #: had enough, as those below a LIMIT.
     sated: Count = 0
+    #: The arcs of published tables that nodes answered for (`query.engine.tiles`).
+    tiles: Tiles = ()
 
     def plus(self, other: Report) -> Report:
         dropped, missing = dict(self.dropped), dict(self.missing)
@@ -125,6 +128,10 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
         for column, (nodes, close) in other.missing.items():
             fold_missing(missing, column, nodes, close)
         errors = dict.fromkeys((*self.errors, *other.errors))
+        tiles, overlaps = joined(self.tiles, other.tiles)
+        causes = added(self.causes, other.causes)
+        if overlaps:
+            causes = added(causes, {Cause.DOUBLED.number: overlaps})
         return Report(
             answered=total(self.answered, other.answered),
             empty=total(self.empty, other.empty),
@@ -140,8 +147,9 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             again=total(self.again, other.again),
             missing=missing,
             holders=total(self.holders, other.holders),
-            causes=added(self.causes, other.causes),
+            causes=causes,
             sated=total(self.sated, other.sated),
+            tiles=tiles,
         )
 
     def less(self, earlier: Report) -> Report:
@@ -152,6 +160,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True):
             dropped=_without(self.dropped, earlier.dropped),
             missing={column: each for column, each in self.missing.items() if column not in earlier.missing},
             causes=_without(self.causes, earlier.causes),
+            tiles=removed(self.tiles, earlier.tiles),
         )
 
 

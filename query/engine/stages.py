@@ -74,6 +74,30 @@ def needs_owners(plan: Plan) -> bool:
     )
 
 
+def is_continuous(found: Sequence[Stage]) -> bool:
+    """Whether there is an answer every epoch, rather than one."""
+    return any(namespace.startswith(EPOCHS) for stage in found for namespace in stage.namespaces)
+
+
+def reading_published(plan: Plan, found: Sequence[Stage]) -> list[Opgraph]:
+    """The opgraphs that read objects of the DHT, once, which the query has not put there itself: each node that runs
+    one shows those of its arc."""
+    if is_continuous(found):
+        return []
+    internal = {namespace for stage in found for namespace in stage.namespaces}
+    return [
+        opgraph
+        for opgraph in plan.opgraphs
+        if opgraph.settings.get("at") != "asker"
+        and any(
+            _is_scan(operator)
+            and operator.implementation.lower() == "dht"
+            and namespace_of(operator) not in internal
+            for operator in opgraph.operators
+        )
+    ]
+
+
 def keeps_rows(plan: Plan) -> bool:
     """Whether nodes hold rows for others beyond their own part of the query."""
     return any(

@@ -19,6 +19,7 @@ import trio
 
 from runtime.api import Address, DatagramHandler, Datagrams, Stream, Timer
 from runtime.native.address import AddressError, format_address, is_loopback, is_wildcard, split_address
+from runtime.native.apart import WAITING_MAX, Apart
 from runtime.native.statistics import NativeStatistics
 from runtime.native.streams import Streams
 from runtime.native.timers import TimerHeap
@@ -26,12 +27,13 @@ from runtime.native.udp import UdpSocket
 from runtime.rng import Rng
 
 T = TypeVar("T")
+A = TypeVar("A")
 #: Datagrams handed over at once at most, so that timers are not kept waiting by a flood.
 BATCH_DATAGRAMS_MAX = 256
 #: Batches between two visits to trio's scheduler, so that other tasks are not kept waiting either.
 BATCHES_MAX = 8
 #: Threads for long computations, and computations that may wait for one.
-COMPUTE_THREADS = 2
+COMPUTE_THREADS = 4
 COMPUTE_WAITING_MAX = 256
 
 _log = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class NativeRuntime:
         self._crashes = 0
         self._limiter = trio.CapacityLimiter(COMPUTE_THREADS)
         self._computing = self._computations = self._computations_refused = 0
+        self._apart = Apart(nursery, self._guard)
         self._streams = Streams(nursery, self._guard)
         #: The timekeeper while it sleeps, and its alarm.
         self._sleeper: trio.lowlevel.Task | None = None
@@ -175,6 +178,17 @@ class NativeRuntime:
             self._computing -= 1
         self._guard(done, result)
 
+    def compute_apart(
+        self,
+        fn: Callable[[A], T],
+        argument: A,
+        time_s: float,
+        memory_bytes: int,
+        done: Callable[[T | Exception], None],
+    ) -> None:
+        if not self._apart.run(fn, argument, time_s, memory_bytes, done):
+            self.call_later(0.0, done, RuntimeError(f"more than {WAITING_MAX} computations wait"))
+
     # -- streams
 
     def listen(
@@ -206,7 +220,9 @@ class NativeRuntime:
             streams=streams.open_count,
             streams_refused=streams.refused,
             computations=self._computations,
-            computations_refused=self._computations_refused,
+            computations_refused=self._computations_refused + self._apart.refused,
+            computations_apart=self._apart.done,
+            computations_ended=self._apart.killed,
         )
 
 

@@ -25,3 +25,6 @@ class NativeStatistics:
     streams_refused: int
     computations: int
     computations_refused: int
+    #: Of computations in a process of their own: those done, and those that were ended at their bounds or failed.
+    computations_apart: int
+    computations_ended: int

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from runtime.sim.world import World
 
 T = TypeVar("T")
+A = TypeVar("A")
 #: Addresses are 10.x.y.z.
 HOSTS_MAX = 1 << 24
 #: The port of every node's messages and datagrams.
@@ -77,8 +78,8 @@ class SimRuntime:
     """The runtime interface for one incarnation of one host; owner of its events."""
 
     __slots__ = (
-        "_wheel",
         "_held",
+        "_wheel",
         "address",
         "alive",
         "awake",
@@ -90,6 +91,7 @@ class SimRuntime:
         "host",
         "index",
         "listeners",
+        "stood_still_s",
         "streams",
         "waiting_datagrams",
         "world",
@@ -106,6 +108,8 @@ class SimRuntime:
         #: Lives and is not frozen; until when it is, and what waits for it (`runtime.sim.faults.pause`).
         self.awake = True
         self.frozen_until = 0.0
+        #: How long it has been frozen so far, what is left of the last time included.
+        self.stood_still_s = 0.0
         self._held: list[Event] = []
         self.clock = host.clock
         #: What the node's messenger calls for each kind of message, at message level.
@@ -127,6 +131,7 @@ class SimRuntime:
     def freeze(self, until: float) -> None:
         """Nothing runs before an instant of the world; then all that fell due runs at once."""
         if self.alive and until > self.frozen_until:
+            self.stood_still_s += until - max(self.frozen_until, self._wheel.now)
             self.awake, self.frozen_until = False, until
             self._wheel.call_at(until, self._thaw, until, WORLD)
 
@@ -161,6 +166,17 @@ class SimRuntime:
         result, cost_s = self.world.compute.run(fn)
         at = self._wheel.now + cost_s * self.host.compute_factor
         self._wheel.call_at(at, done, result, self)
+
+    def compute_apart(
+        self,
+        fn: Callable[[A], T],
+        argument: A,
+        time_s: float,
+        memory_bytes: int,
+        done: Callable[[T | Exception], None],
+    ) -> None:
+        """As `compute`: what a computation takes of time and memory is the business of who simulates."""
+        self.compute(lambda: fn(argument), done)
 
     def open_datagrams(self, handler: DatagramHandler) -> Datagrams:
         return self.world.packets.open(self, handler)

@@ -181,7 +181,10 @@ class MessageNetwork:
     def _waited_too_long(self, flight: Flight) -> bool:
         """Whether it arrived at a frozen host, and lay there beyond the sender's patience."""
         frozen_until = flight.receiver.frozen_until
-        return frozen_until == self._wheel.now and frozen_until - flight.sent_at > self._config.retransmission.give_up_s
+        return (
+            frozen_until == self._wheel.now
+            and frozen_until - flight.sent_at > self._config.retransmission.give_up_s
+        )
 
     def _fail(self, sender: SimRuntime, notice: Notice | None, reason: str, sent_at: float) -> None:
         sender.host.counters.failed += 1

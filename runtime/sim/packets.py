@@ -116,7 +116,6 @@ class PacketNetwork:
         receiver.counters.bytes_in += len(packet.data) + HEADER_BYTES
         handler([(packet.sender.address, packet.data)])
 
-
     def _read_late(self, waiting: tuple[SimRuntime, _Packet]) -> None:
         """A host that was frozen reads what lay in its socket."""
         runtime, packet = waiting

@@ -200,11 +200,19 @@ class _Writer:
             alias = self.alias()
             return f"({text}) {alias}", [(f"{alias}.c{n}", kind) for n, kind in enumerate(kinds)]
         left, lefts = self.source(depth - 1)
-        right, rights = self.source(0)
+        right, rights = self.source(0) if self.number(0, 2) else self.inside(depth - 1)
         kind = self.pick("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN")
         if kind == "CROSS JOIN":
             return f"{left} {kind} {right}", [*lefts, *rights]
         return f"{left} {kind} {right} ON {self.on(lefts, rights, kind)}", [*lefts, *rights]
+
+    def inside(self, depth: int) -> tuple[str, list[tuple[str, str]]]:
+        """A join in parentheses; its first part may be a subquery."""
+        left, lefts = self.source(depth)
+        right, rights = self.source(0)
+        if self.number(0, 1):
+            return f"({left} CROSS JOIN {right})", [*lefts, *rights]
+        return f"({left} LEFT JOIN {right} ON {self.on(lefts, rights, 'LEFT JOIN')})", [*lefts, *rights]
 
     def on(self, lefts: list[tuple[str, str]], rights: list[tuple[str, str]], kind: str) -> str:
         of = self.pick("i", "i", "s")
@@ -215,6 +223,12 @@ class _Writer:
             # DuckDB plans only equalities for a FULL JOIN with conditions on both sides; keep to what it can.
             more = self.test(lefts if kind == "FULL JOIN" else [*lefts, *rights], 0)
             text += f" AND {more}" if kind != "FULL JOIN" else ""
+        elif kind == "JOIN" and self.number(0, 2) == 0:
+            text += f" AND {self.subtest([*lefts, *rights])}"
+        elif kind == "LEFT JOIN" and self.number(0, 3) == 0:
+            text += f" AND {self.subtest(rights)}"
+        elif kind != "FULL JOIN" and self.number(0, 9) == 0:
+            text = "NULL"
         return text
 
     # -- queries
@@ -226,6 +240,7 @@ class _Writer:
             other, others = self.source(1)
             source, columns = f"{source}, {other}", [*columns, *others]
         where = f" WHERE {self.test(columns, 2, queries=True)}" if self.number(0, 1) else ""
+        where = " WHERE NULL" if self.number(0, 30) == 0 else where
         if self.number(0, 2) == 0:
             return self.grouped(source, columns, where)
         kinds = [self.pick("i", "s", "f") for _ in range(self.number(1, 3))]
@@ -245,6 +260,7 @@ class _Writer:
             kinds.append(kind)
         group = f" GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}" if keys else ""
         having = f" HAVING {self.call(columns)[0]} IS NOT NULL" if self.number(0, 4) == 0 else ""
+        having = " HAVING NULL" if self.number(0, 30) == 0 else having
         listed = ", ".join(f"{item} AS c{n}" for n, item in enumerate(items))
         return f"SELECT {listed} FROM {source}{where}{group}{having}", kinds
 
@@ -279,7 +295,10 @@ class _Writer:
         if self.number(0, 2):
             return text, False
         nulls = self.pick("", " NULLS FIRST", " NULLS LAST")
-        order = ", ".join(f"{n + 1}{self.pick('', ' DESC')}{nulls}" for n in range(len(kinds)))
+        order = ", ".join(
+            f"{self.pick(f'c{n}', str(n + 1))}{self.pick('', ' DESC')}{nulls}" for n in range(len(kinds))
+        )
+        order = f"ALL{self.pick('', ' DESC')}{nulls}" if self.number(0, 9) == 0 else order
         limit = f" LIMIT {self.number(0, 6)}" if self.number(0, 1) else ""
         offset = f" OFFSET {self.number(0, 4)}" if self.number(0, 2) == 0 else ""
         return f"{text} ORDER BY {order}{limit}{offset}", True

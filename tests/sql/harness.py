@@ -28,6 +28,8 @@ class Answer:
     rows: Rows
     names: list[str]
     account: Account
+    #: Those of its batches; an answer over tables that are known has one.
+    schemas: list[pa.Schema]
 
 
 class Sql:
@@ -70,7 +72,7 @@ class Sql:
         compiled = compile_sql(text, f"t{self._queries}", 0, known)
         sink = self.cluster.answer(compiled.plan, for_s=120.0)
         assert sink.account is not None
-        return Answer(rows_of(sink), names_of(sink), sink.account)
+        return Answer(rows_of(sink), names_of(sink), sink.account, schemas_of(sink))
 
     def rows(self, text: str, catalog: bool | None = None) -> Rows:
         """The rows of a query that must run without losing any."""
@@ -79,6 +81,8 @@ class Sql:
         assert account.ended == "complete", (text, account)
         assert not account.errors, (text, account.errors)
         assert not account.dropped, (text, account.dropped)
+        if catalog is not False and self._catalog:
+            assert len(answer.schemas) <= 1, (text, answer.schemas)
         return answer.rows
 
     def expected(self, text: str) -> Rows:
@@ -103,6 +107,14 @@ def rows_of(sink: Collector) -> Rows:
 
 def names_of(sink: Collector) -> list[str]:
     return list(sink.batches[0].schema.names) if sink.batches else []
+
+
+def schemas_of(sink: Collector) -> list[pa.Schema]:
+    found: list[pa.Schema] = []
+    for batch in sink.batches:
+        if batch.schema not in found:
+            found.append(batch.schema)
+    return found
 
 
 def normal(value: Any) -> Any:

@@ -63,8 +63,9 @@ class Live:
         data = {"src": pa.array(sources), "dpt": pa.array(range(count), pa.int64()), "ts": times}
         return Batch("fw", pa.record_batch(data))
 
-    def ask(self, text: str) -> None:
-        self.handle = self.node.service.query(QueryRequest(text, "sql", unknown_tables=True), self.sink)
+    def ask(self, text: str, unknown_tables: bool = False) -> None:
+        request = QueryRequest(text, "sql", unknown_tables=unknown_tables)
+        self.handle = self.node.service.query(request, self.sink)
 
     def arrive(self, node: int, *sources: str, age_s: float = 0.0) -> None:
         table = self.cluster.tables[node].tables["fw"]
@@ -160,7 +161,7 @@ def test_limit_and_distinct_are_those_of_an_epoch_and_send_no_more(live: Live) -
 
 
 def test_a_star_over_a_table_nobody_describes(live: Live) -> None:
-    live.ask("SELECT * FROM fresh EVERY '1 second' FOR '3 seconds'")
+    live.ask("SELECT * FROM fresh EVERY '1 second' FOR '3 seconds'", unknown_tables=True)
     live.end()
     assert live.sink.by_epoch() == {0: [], 1: [], 2: []}
 
@@ -206,6 +207,7 @@ def test_a_query_is_cancelled_at_any_node_and_its_asker_says_so(live: Live, text
 
 def test_a_query_that_is_asked_again_is_one_query_in_lists_between_its_epochs_too(live: Live) -> None:
     live.ask("SELECT a.src FROM fw a JOIN fw b ON a.src = b.src EVERY '20 seconds'")
+    live.pass_s(0.5)  # to plan it
     seen: list[QueryEntry] = []
     for _ in range(300):
         live.pass_s(0.1)
@@ -251,6 +253,7 @@ def test_a_node_that_dies_is_in_the_account_of_later_epochs(live: Live) -> None:
     first, last = live.sink.answers[0][0], live.sink.answers[-1][0]
     assert (first.answered, first.ended) == (NODES, "complete")
     assert (last.asked, last.answered, last.failed, last.ended) == (NODES, NODES - 1, 1, "partial")
+    assert f"1 of {NODES} nodes are missing from the epoch" in last.notes
 
 
 @pytest.mark.parametrize("what", ["count(*) AS n", "src, dpt"])
@@ -294,6 +297,11 @@ def test_a_node_that_could_not_read_its_rows_in_time_is_not_counted_in_that_epoc
     account = live.end()
     told = [(told.answered, told.failed, rows) for told, rows in live.sink.answers]
     assert (NODES - 1, 1, [(NODES - 1,)]) in told
+    causes = [told.causes for told, _ in live.sink.answers if told.ended == "partial"]
+    assert causes
+    assert all(each == {"not_read": 1} for each in causes), causes
+    assert account.causes["not_read"] >= 1
+    assert account.ended == "partial", "a node's rows are not in some epochs"
     assert all(rows == [(answered,)] for answered, _, rows in told)
     assert any("without this node" in reason for reason in account.dropped)
 

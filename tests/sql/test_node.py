@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from overlay.ring import routing_id
+from overlay.spread.account import Account as Coverage
 from pier_node.engine.compilers import UNTOLD
 from pier_node.engine.publication import Publishing
 from pier_node.engine.service import QueryService
@@ -16,6 +17,7 @@ from pier_node.protocol.messages import Limits as Wanted
 from pier_node.service import Failure, Publication, PublicationResult, QueryRequest
 from query.batch import from_pydict
 from query.dataflow.budget import Limits
+from query.engine.catalog import Catalog
 from query.engine.facts import TableFacts
 from query.engine.proxy import GRACE_S
 from tests.query.engine.cluster import Cluster
@@ -216,6 +218,7 @@ def test_a_table_that_nobody_knows_is_an_error_unless_the_query_says_otherwise(n
     sink = node.asked(QueryRequest("SELECT count(*) AS n FROM host", "sql", unknown_tables=True))
     assert sink.rows == [{"n": 0}]
     assert sink.account is not None
+    assert (sink.account.ended, sink.account.causes) == ("complete", {})
     assert sink.account.notes == ("no node knows a table 'host'; did you mean 'hosts'?",)
 
 
@@ -255,6 +258,20 @@ def test_nobody_concludes_that_a_table_is_unknown_from_nodes_that_did_not_say(cl
     cluster.world.run_for(30.0)
     assert sink.account is not None and UNTOLD in sink.account.notes
     assert sink.account.ended == "partial"
+
+
+def test_a_table_that_a_silent_node_may_have_is_asked_for_and_the_answer_says_so(
+    cluster: Cluster, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(catalog: Catalog, done: Any, within_s: float | None = None) -> None:
+        done([], Coverage(received=6, answered=5, failed=1))
+
+    monkeypatch.setattr(Catalog, "ask", ask)
+    sink = node.ask("SELECT count(*) AS n FROM gone")
+    assert sink.account is not None
+    assert sink.account.ended == "partial"
+    assert sink.account.causes["unknown_table"] == 1
+    assert "unknown table 'gone' among the nodes that were heard" in sink.account.notes
 
 
 def test_show_tables_and_describe(node: Node) -> None:

@@ -9,9 +9,20 @@ what it means (`binder.py`: algebra over columns with names of their own), lower
 nodes (`lowering.py`). Nothing is guessed: a clause that is not understood is refused with its place in the text.
 """
 
-from ufl.sql.compiler import Compiled, compile_sql, tables_named
+from ufl.sql.compiler import Compiled, TooLarge, compile_sql, require_short, tables_named
 from ufl.sql.continuous import Repetition
 from ufl.sql.explain import explain_sql
+from ufl.sql.steps import STEPS_MAX
 from ufl.sql.tables import TableInfo
 
-__all__ = ["Compiled", "Repetition", "TableInfo", "compile_sql", "explain_sql", "tables_named"]
+__all__ = [
+    "STEPS_MAX",
+    "Compiled",
+    "Repetition",
+    "TableInfo",
+    "TooLarge",
+    "compile_sql",
+    "explain_sql",
+    "require_short",
+    "tables_named",
+]

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from query.plan import Expression, Field
 from query.plan_hints import quoted
+from query.wire.limits import COLUMNS_MAX
 from ufl.sql import windows
 from ufl.sql.blocks import Block, Pull
-from ufl.sql.clauses import check_set, check_table, limit_of
+from ufl.sql.clauses import is_constant, limit_of, order_of
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.kinds import cast_to, kind_of, united
 from ufl.sql.names import Namer, Scope, Source
@@ -38,6 +40,8 @@ from ufl.sql.relations import (
     walk,
 )
 from ufl.sql.scalars import translate
+from ufl.sql.sources import is_join_in_parentheses
+from ufl.sql.steps import Steps
 from ufl.sql.tables import TableInfo
 
 #: Queries within queries, common table expressions included; each is planned by itself.
@@ -75,8 +79,9 @@ class Env:
 class Binder:
     """Reads one query. `tables` is what the catalog knows; None when it was not asked."""
 
-    def __init__(self, tables: Mapping[str, TableInfo] | None) -> None:
-        self.namer = Namer()
+    def __init__(self, tables: Mapping[str, TableInfo] | None, steps: Steps | None = None) -> None:
+        self.steps = steps or Steps()
+        self.namer = Namer(self.steps)
         #: Tables that the catalog was asked for and does not know.
         self.unknown: dict[str, None] = {}
         self._asked = tables is not None
@@ -90,14 +95,20 @@ class Binder:
         relation = self.query(node, Env(), None, None)
         if relation.open:
             return relation
-        labels: dict[str, str] = {}
-        for column in relation.columns:
-            label, number = column.label, 1
-            while label in labels.values():
-                label, number = f"{column.label}_{number}", number + 1
-            labels[column.name] = label
-        shape = [Column(labels[each.name], labels[each.name], each.kind) for each in relation.columns]
-        return Project(shape, relation, {labels[each.name]: Field(each.name) for each in relation.columns})
+        columns = relation.columns
+        if len(columns) > COLUMNS_MAX:
+            raise Refused(f"the result has more than {COLUMNS_MAX} columns (COLUMNS_MAX)", node)
+        outputs: dict[str, Expression] = {}
+        numbers: dict[str, int] = {}
+        for column in columns:
+            label = column.label
+            while label in outputs:
+                numbers[column.label] = numbers.get(column.label, 0) + 1
+                label = f"{column.label}_{numbers[column.label]}"
+            outputs[label] = Field(column.name)
+        kinds = [column.kind for column in columns]
+        shape = [Column(label, label, kind) for label, kind in zip(outputs, kinds, strict=True)]
+        return Project(shape, relation, outputs)
 
     def query(self, node: exp.Expr, env: Env, outer: Scope | None, pull: Pull | None) -> Relation:
         """Any query. `outer` is the scope around a subquery, `pull` takes conditions on it out of the subquery."""
@@ -108,12 +119,17 @@ class Binder:
         if isinstance(node, exp.Select):
             return Block(self, node, env, outer, pull).relation_of()
         if isinstance(node, exp.Subquery):
-            inner = self.query(node.this, env, outer, pull)
+            if is_join_in_parentheses(node):
+                inner = self.query(
+                    exp.select("*").from_(exp.Subquery(this=node.this.copy())), env, outer, pull
+                )
+            else:
+                inner = self.query(node.this, env, outer, pull)
             return self._modified(node, inner)
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node, env)
         if isinstance(node, exp.Values):
-            return self._values(node)
+            return self._modified(node, self._values(node))
         if isinstance(node, exp.Table):
             return self.query(exp.select("*").from_(node.copy()), env, outer, pull)
         if not isinstance(node, exp.DML | exp.DDL | exp.Command | exp.Query):
@@ -126,7 +142,11 @@ class Binder:
         given = node.args.get("with_")
         if given is None:
             return env
+        names: set[str] = set()
         for cte in given.expressions:
+            if cte.alias.lower() in names:
+                raise Refused(f"there are two queries {quoted(cte.alias)} in this WITH", cte)
+            names.add(cte.alias.lower())
             labels = tuple(column.name for column in cte.args["alias"].columns)
             recursive = bool(given.args.get("recursive")) and _names(cte.this, cte.alias)
             env = replace(env, ctes={**env.ctes, cte.alias.lower(): Cte(cte.this, labels, env, recursive)})
@@ -146,19 +166,23 @@ class Binder:
         union = cte.node
         if not isinstance(union, exp.Union):
             raise unsupported("a recursive query that is not a UNION", union)
-        check_set(union)
         if any(union.args.get(clause) for clause in ("order", "limit", "offset", "with_")):
             raise unsupported("ORDER BY, LIMIT or WITH on a recursive UNION", union)
         base = self.relabelled(self.query(union.this, cte.env, None, None), cte.labels, union)
         if base.open:
             raise Refused(f"the columns of {name} must be named", union.this, "in place of SELECT *")
-        shape = [Column(self.namer.fresh(f"{name}.{c.label}"), c.label) for c in base.columns]
-        found = Found([Column(self.namer.fresh(f"{name}.{c.label}"), c.label) for c in base.columns])
+        # The first part says the types, as in DuckDB: rows found later must fit them, or an answer had two schemas.
+        shape, inner = (
+            [Column(self.namer.fresh(f"{name}.{each.label}"), each.label, each.kind) for each in base.columns]
+            for _ in range(2)
+        )
+        found = Found(inner)
         inside = replace(
             cte.env, ctes={**cte.env.ctes, name.lower(): replace(cte, found=found, recursive=False)}
         )
         step = self.query(union.expression, inside, None, None)
         _require_linear(step, found, name, union.expression)
+        _require_types(base, step, name, union.this)
         sources = [self._aligned(each, shape, union) for each in (base, step)]
         return Recursive(shape, sources[0], sources[1], found, bool(union.args.get("distinct")))
 
@@ -166,16 +190,15 @@ class Binder:
 
     def source(self, node: exp.Expr, env: Env, star: bool) -> Source:
         """One thing in FROM. `star`: all columns are wanted, and nothing else is in FROM."""
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Values):
+            given = node.this.copy()
+            given.set("alias", node.args.get("alias"))
+            return self.source(given, env, star)
         if isinstance(node, exp.Table):
             return self._table(node, env, star)
         if isinstance(node, exp.Subquery | exp.Values):
             alias = node.args.get("alias")
-            if isinstance(node, exp.Values):
-                relation = self._values(node)
-            else:
-                if any(value for key, value in node.args.items() if key not in ("this", "alias", "with_")):
-                    raise unsupported("this after a subquery in FROM", node)
-                relation = self.query(node.this, env, None, None)
+            relation = self.query(node, env, None, None)
             labels = [column.name for column in alias.columns] if alias is not None else []
             relation = self.relabelled(relation, labels, node)
             return Source(node.alias or self.namer.fresh("subquery"), relation, self.namer)
@@ -184,7 +207,6 @@ class Binder:
         raise unsupported(f"{node.key.upper()} in FROM", node)
 
     def _table(self, node: exp.Table, env: Env, star: bool) -> Source:
-        check_table(node)
         if isinstance(node.this, exp.Anonymous):
             name = node.this.name.upper()
             if name in ("TUMBLE", "HOP"):
@@ -227,7 +249,8 @@ class Binder:
         scan = Scan(match or name, *(() if info is None else (info.kinds, info.keys, info)))
         if star and known is None:
             return Source(alias, scan, self.namer)
-        return Source(alias, Project([], scan, {}), self.namer, known)
+        left_out = 0 if info is None else info.columns_left_out
+        return Source(alias, Project([], scan, {}), self.namer, known, left_out)
 
     def relabelled(self, relation: Relation, labels: Sequence[str], node: exp.Expr) -> Relation:
         """The relation with the column names of `AS t(a, b)`; fewer names than columns rename the first."""
@@ -247,7 +270,7 @@ class Binder:
             raise Refused(f"VALUES has more than {VALUES_ROWS_MAX} rows (VALUES_ROWS_MAX)", node)
         for each in node.expressions:
             cells = each.expressions if isinstance(each, exp.Tuple) else [each]
-            rows.append([translate(cell, NoColumns()) for cell in cells])
+            rows.append([translate(cell, NoColumns(self.steps)) for cell in cells])
         width = len(rows[0])
         if any(len(row) != width for row in rows):
             raise Refused("the rows of VALUES differ in length", node)
@@ -258,7 +281,6 @@ class Binder:
         return Values(shape, rows)
 
     def _set_operation(self, node: exp.SetOperation, env: Env) -> Relation:
-        check_set(node)
         left, right = (self.query(each, env, None, None) for each in (node.this, node.expression))
         if left.open or right.open:
             which = node.this if left.open else node.expression
@@ -294,16 +316,16 @@ class Binder:
 
     def _modified(self, node: exp.Expr, relation: Relation) -> Relation:
         """ORDER BY and LIMIT behind a set operation or a query in parentheses: over its columns alone."""
-        order = node.args.get("order")
         limit, offset = limit_of(node)
-        keys = [self._output_key(each, relation) for each in order.expressions] if order is not None else []
+        order = order_of(node, len(relation.columns))
+        keys = [self._output_key(each, relation) for each in order]
         if not keys and limit is None and not offset:
             return relation
         return Ordered(relation, keys, limit, offset)
 
     def _output_key(self, node: exp.Expr, relation: Relation) -> OrderKey:
         key = node.this
-        if isinstance(key, exp.Literal) and not key.is_string:
+        if is_constant(key):
             column = relation.columns[position(key, len(relation.columns))]
         elif isinstance(key, exp.Column) and not key.table:
             found = Source("", relation, self.namer).find(key.name, key)
@@ -318,6 +340,9 @@ class Binder:
 class NoColumns:
     """The place of an expression that may not refer to anything."""
 
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+
     def column(self, node: exp.Column) -> Expression:
         raise Refused(f"no column {quoted(node.name)} here", node)
 
@@ -328,11 +353,12 @@ class NoColumns:
         raise unsupported("a subquery here", node)
 
 
-def position(node: exp.Literal, count: int) -> int:
+def position(node: exp.Expr, count: int) -> int:
     """A column by its number, from 1, as an index."""
-    if not node.this.isdigit() or not 1 <= int(node.this) <= count:
-        raise Refused(f"there is no column {node.this}: the query has {count}", node)
-    return int(node.this) - 1
+    number = node.name if isinstance(node, exp.Literal) and not node.is_string else ""
+    if not number.isdigit() or len(number) > 9 or not 1 <= int(number) <= count:
+        raise Refused(f"there is no column {node.sql(dialect='pier')}: the query has {count}", node)
+    return int(number) - 1
 
 
 def _names(node: exp.Expr, name: str) -> bool:
@@ -349,6 +375,14 @@ def _require_linear(step: Relation, found: Found, name: str, node: exp.Expr) -> 
         if len(below) != 1:
             raise unsupported(f"using {name} this way in its own recursive part", node)
         relation = below[0]
+
+
+def _require_types(base: Relation, step: Relation, name: str, node: exp.Expr) -> None:
+    """A column that is only NULL at first has no type that other values could be given."""
+    for one, other in zip(base.columns, step.columns, strict=False):
+        if one.kind is not None and pa.types.is_null(one.kind) and other.kind != one.kind:
+            hint = "say which, as CAST(NULL AS bigint)"
+            raise Refused(f"column {quoted(one.label)} of {name} begins as NULL, of no type", node, hint)
 
 
 def _ways(relation: Relation) -> Sequence[Relation]:

@@ -6,20 +6,23 @@ moment in that life: before grouping their columns are those of FROM, after it t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
+from query.operators.scan.origin import ORIGINS
 from query.plan import Expression, Field, fields_of
 from query.plan_hints import quoted
 from ufl.sql import sources, subqueries
-from ufl.sql.clauses import check_select, is_star, limit_of
+from ufl.sql.clauses import is_constant, is_star, limit_of, order_of
 from ufl.sql.eddies import mark_filters
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.grouping import Groups
 from ufl.sql.hints import join_hints
-from ufl.sql.kinds import kind_of
+from ufl.sql.kinds import condition_of, kind_of, kinds_of
 from ufl.sql.names import Scope, missing
 from ufl.sql.pushdown import filtered
 from ufl.sql.relations import (
@@ -69,14 +72,36 @@ class Item:
     name: str = ""
 
 
+class _Listed:
+    """The select list, as ORDER BY may speak of it."""
+
+    def __init__(self, items: list[tuple[Item, Expression]]) -> None:
+        self.count = len(items)
+        #: By expression, the first column that is it.
+        self.places: dict[Expression, int] = {}
+        self._aliases: dict[str, int] = {}
+        self._labels: dict[str, list[int]] = {}
+        for at, (item, expression) in enumerate(items):
+            self.places.setdefault(expression, at)
+            self._labels.setdefault(item.label.lower(), []).append(at)
+            if isinstance(item.node, exp.Alias):
+                self._aliases[item.label.lower()] = at
+
+    def named(self, name: str) -> int | None:
+        """Which column a name means: an alias before a column, of several the last, as DuckDB has it. A column that
+        is selected from two tables is left to be told as ambiguous."""
+        alike = self._labels.get(name.lower(), [])
+        return self._aliases.get(name.lower(), alike[0] if len(alike) == 1 else None)
+
+
 class Block:
     """One SELECT while it is read."""
 
     def __init__(
         self, binder: Binder, node: exp.Select, env: Env, outer: Scope | None, pull: Pull | None
     ) -> None:
-        check_select(node)
         self.binder = binder
+        self.steps = binder.steps
         self.node = node
         self.env = env
         self.scope = Scope(outer)
@@ -86,6 +111,7 @@ class Block:
         self.groups: Groups | None = None
         self._outer_names: dict[str, None] = {}
         self._may_pull = False
+        self._aliases: dict[str, exp.Alias] | None = None
 
     def relation_of(self) -> Relation:
         """The whole SELECT."""
@@ -101,6 +127,8 @@ class Block:
             having = self.node.args.get("having")
             if having is not None:
                 conditions = [self.final(part) for part in splits(having.this)]
+                parts = zip(conditions, splits(having.this), strict=True)
+                conditions = [condition_of(each, self.relation.columns, part) for each, part in parts]
                 self.relation = filtered(self.relation, conditions)
         elif self.node.args.get("having") is not None:
             raise Refused("HAVING needs GROUP BY or an aggregate", self.node.args["having"])
@@ -149,6 +177,8 @@ class Block:
                 raise Refused("the columns must be named here, in place of SELECT *", node)
             self._outer_names.update(dict.fromkeys(fields_of(around)))
             return around
+        if node.name.lower() in ORIGINS and not self.scope.sources:
+            raise Refused("there is no table here whose rows a node reads", node, "FROM a table")
         if node.table:
             tables = ", ".join(source.alias for source in self.scope.sources)
             raise Refused(f"there is no table {quoted(node.table)} here", node, f"there is {tables}")
@@ -166,12 +196,13 @@ class Block:
         """A name of the select list, which DuckDB also allows in WHERE, GROUP BY and HAVING."""
         if node.table:
             return None
-        for item in self.node.expressions:
-            if isinstance(item, exp.Alias) and item.alias.lower() == node.name.lower():
-                if any(part is node for part in item.walk()):
-                    return None
-                return self.translate(item.this)
-        return None
+        if self._aliases is None:
+            aliased = [item for item in self.node.expressions if isinstance(item, exp.Alias)]
+            self._aliases = {item.alias.lower(): item for item in reversed(aliased)}
+        item = self._aliases.get(node.name.lower())
+        if item is None or any(part is node for part in item.walk()):
+            return None
+        return self.translate(item.this)
 
     # -- WHERE
 
@@ -190,11 +221,20 @@ class Block:
             self._may_pull = self.pull is not None
             expression = self.translate(part)
             self._may_pull = False
-            kind_of(expression, [*self.relation.columns, *self._outer_columns()], part)
-            plain.append((expression, part))
+            columns = [*self.relation.columns, *self._outer_columns()]
+            plain.append((condition_of(expression, columns, part), part))
         self.relation = filtered(self.relation, [e for e, part in plain if not self._pulled(e, part)])
         for test in tests:
             subqueries.keep(self, test)
+
+    def keep(self, node: exp.Expr) -> None:
+        """Keeps the rows of the relation for which a condition with a subquery holds."""
+        test = subqueries.test_of(node)
+        if test is not None:
+            subqueries.keep(self, test)
+        else:
+            expression = self.translate(node)
+            self.relation = filtered(self.relation, [condition_of(expression, self.relation.columns, node)])
 
     def _outer_columns(self) -> list[Column]:
         return [] if self.scope.outer is None else self.scope.outer.columns()
@@ -248,14 +288,16 @@ class Block:
             else:
                 expression = self.final(item.node)
             before.append((item, expression))
-        keys = [self._order_expression(each, before) for each in self._order()]
+        listed = _Listed(before)
+        keys = [self._order_expression(each, listed) for each in self._order(len(items))]
+        kinds = kinds_of(self.relation.columns)
         for item, expression in before:
             item.name = namer.fresh(item.label)
-            kind = kind_of(expression, self.relation.columns, item.node)
+            kind = kind_of(expression, kinds, item.node)
             shape.append(Column(item.name, item.label, kind))
             outputs[item.name] = expression
         visible = list(shape)
-        order = [self._order_key(node, key, items, outputs, shape) for node, key in keys]
+        order = [self._order_key(node, key, items, outputs, shape, kinds) for node, key in keys]
         self._pull_columns(outputs, shape)
         return self._arranged(Project(shape, self.relation, outputs), visible, order)
 
@@ -314,7 +356,7 @@ class Block:
             if item.label != "*" or item.expression is not None:
                 outputs[item.label] = self.translate(item.node)
         keys = []
-        for each in self._order():
+        for each in self._order(0):
             name = each.this.name if isinstance(each.this, exp.Column) and not each.this.table else ""
             expression = outputs.get(name) or self.translate(each.this)
             keys.append(OrderKey(expression, bool(each.args.get("desc")), bool(each.args.get("nulls_first"))))
@@ -331,26 +373,22 @@ class Block:
 
     # -- ORDER BY
 
-    def _order(self) -> list[exp.Expr]:
-        order = self.node.args.get("order")
-        return [] if order is None or self.ignores_items() else list(order.expressions)
+    def _order(self, columns: int) -> list[exp.Expr]:
+        return [] if self.ignores_items() else order_of(self.node, columns)
 
-    def _order_expression(
-        self, node: exp.Expr, items: list[tuple[Item, Expression]]
-    ) -> tuple[exp.Expr, Expression | int]:
+    def _order_expression(self, node: exp.Expr, listed: _Listed) -> tuple[exp.Expr, Expression | int]:
         """What a key means: the number of a column of the select list, or an expression."""
         from ufl.sql.binder import position
 
         key = node.this
-        if isinstance(key, exp.Literal) and not key.is_string:
-            return node, position(key, len(items))
+        if is_constant(key):
+            return node, position(key, listed.count)
         if isinstance(key, exp.Column) and not key.table:
-            labels = [item.label.lower() for item, _ in items]
-            if key.name.lower() in labels:
-                return node, labels.index(key.name.lower())
+            named = listed.named(key.name)
+            if named is not None:
+                return node, named
         expression = self.final(key)
-        known = [each for _, each in items]
-        return node, known.index(expression) if expression in known else expression
+        return node, listed.places.get(expression, expression)
 
     def _order_key(
         self,
@@ -359,13 +397,14 @@ class Block:
         items: list[Item],
         outputs: dict[str, Expression],
         shape: list[Column],
+        kinds: Mapping[str, pa.DataType | None],
     ) -> OrderKey:
         if isinstance(key, int):
             name = items[key].name
         else:
             name = self.binder.namer.fresh("order")
             outputs[name] = key
-            shape.append(Column(name, "", kind_of(key, self.relation.columns, node)))
+            shape.append(Column(name, "", kind_of(key, kinds, node)))
         return OrderKey(Field(name), bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 

@@ -1,74 +1,13 @@
-"""Clauses of a query that are constants, and the clauses this dialect has not: those are refused by name."""
+"""Clauses of a query that are constants."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from ufl.sql.errors import Refused, unsupported
+from ufl.sql.errors import Refused
 
 #: Rows that LIMIT and OFFSET may name: what the operators take.
 ROWS_MAX = 1_000_000_000
-
-_SELECT = {
-    *("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct"),
-    *("with_", "kind", "hint", "operation_modifiers"),
-}
-_SET = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
-_TABLE = {"this", "alias", "joins"}
-_JOIN = {"this", "on", "using", "side", "kind", "method"}
-_GROUP = {"expressions", "all"}
-_NAMES = {
-    "qualify": "QUALIFY",
-    "windows": "WINDOW",
-    "sample": "TABLESAMPLE",
-    "pivots": "PIVOT",
-    "laterals": "LATERAL",
-    "into": "INTO",
-    "locks": "FOR UPDATE",
-    "rollup": "ROLLUP",
-    "cube": "CUBE",
-    "grouping_sets": "GROUPING SETS",
-    "by_name": "UNION BY NAME",
-    "db": "a schema in front of a table",
-    "catalog": "a catalog in front of a table",
-    "ordinality": "WITH ORDINALITY",
-    "match": "MATCH_RECOGNIZE",
-    "connect": "CONNECT BY",
-}
-
-
-def check_select(node: exp.Select) -> None:
-    _only(node, _SELECT)
-    if node.args.get("kind") or node.args.get("hint") or node.args.get("operation_modifiers"):
-        raise unsupported("this kind of SELECT", node)
-    distinct = node.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        raise unsupported("DISTINCT ON", distinct)
-    group = node.args.get("group")
-    if group is not None:
-        _only(group, _GROUP)
-
-
-def check_set(node: exp.Expr) -> None:
-    _only(node, _SET)
-
-
-def check_table(node: exp.Expr) -> None:
-    _only(node, _TABLE)
-
-
-def check_join(node: exp.Join) -> None:
-    _only(node, _JOIN)
-    if node.method:
-        raise unsupported(f"{node.method} JOIN", node)
-
-
-def _only(node: exp.Expr, known: set[str]) -> None:
-    for name, value in node.args.items():
-        if name not in known and value not in (None, False, [], ""):
-            place = value[0] if isinstance(value, list) else value
-            clause = _NAMES.get(name, name.replace("_", " ").strip().upper())
-            raise unsupported(clause, place if isinstance(place, exp.Expr) else node)
 
 
 def limit_of(node: exp.Expr) -> tuple[int | None, int]:
@@ -78,10 +17,7 @@ def limit_of(node: exp.Expr) -> tuple[int | None, int]:
     if isinstance(given, exp.Fetch):
         limit = _count(given.args.get("count") or exp.Literal.number(1), "FETCH")
     elif given is not None:
-        options = [name for name in ("offset", "expressions", "limit_options") if given.args.get(name)]
-        if options:
-            raise unsupported("this form of LIMIT", given)
-        limit = _count(given.expression, "LIMIT")
+        limit = None if _is_all(given.expression) else _count(given.expression, "LIMIT")
     offset = node.args.get("offset")
     return limit, 0 if offset is None else _count(offset.expression, "OFFSET")
 
@@ -94,6 +30,27 @@ def _count(node: exp.Expr, clause: str) -> int:
     if int(node.this) > ROWS_MAX:
         raise Refused(f"{clause} is above {ROWS_MAX} (ROWS_MAX)", node)
     return int(node.this)
+
+
+def _is_all(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Var) and node.name.upper() == "ALL"
+
+
+def order_of(node: exp.Expr, columns: int) -> list[exp.Expr]:
+    """The keys of ORDER BY; ALL stands for every column of the result, by its number."""
+    order = node.args.get("order")
+    keys: list[exp.Expr] = [] if order is None else list(order.expressions)
+    if len(keys) != 1 or not _is_all(keys[0].this):
+        return keys
+    every = [keys[0].copy() for _ in range(columns)]
+    for number, key in enumerate(every, 1):
+        key.set("this", exp.Literal.number(number))
+    return every
+
+
+def is_constant(node: exp.Expr) -> bool:
+    """Whether a key of ORDER BY is written as a constant: it is the number of a column, or a mistake."""
+    return isinstance(node.this if isinstance(node, exp.Neg) else node, exp.Literal | exp.Null)
 
 
 def is_star(node: exp.Expr) -> bool:

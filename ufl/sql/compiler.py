@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import Dialect, exp
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 
 import query.operators  # noqa: F401  (makes the operators known, which check a plan's settings)
@@ -17,7 +16,7 @@ from query.dataflow.check import operator_problems
 from query.plan import Constant, Plan
 from query.plan_check import plan_problems
 from query.plan_hints import did_you_mean, quoted
-from ufl.errors import Source
+from ufl.errors import Source, UflError
 from ufl.sql import indexes
 from ufl.sql.binder import Binder
 from ufl.sql.continuous import Repetition, repetition_of
@@ -26,13 +25,19 @@ from ufl.sql.epochs import lower_epochs
 from ufl.sql.errors import Refused, located, misread, unsupported
 from ufl.sql.lowering import Lowering
 from ufl.sql.relations import Column, Relation, Values
+from ufl.sql.steps import STEPS_MAX, Steps, TooManySteps
 from ufl.sql.tables import TableInfo
+from ufl.sql.understood import require_understood
 
 Scalar: TypeAlias = str | int | float | bool | None
 
 _EXPLAIN = re.compile(r"\s*explain\s+", re.IGNORECASE)
-#: SQL texts longer than this are refused before they are parsed: sqlglot needs about a kilobyte a token.
+#: SQL texts longer than this are refused before anything else is done with them,
 TEXT_CHARS_MAX = 1 << 20
+#: and so are those of more words and signs before they are parsed: sqlglot needs about a kilobyte and 15 µs for each.
+TOKENS_MAX = 50_000
+#: Words and signs that take as long to parse as a step of planning takes.
+TOKENS_A_STEP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +61,22 @@ def compile_sql(
     time_s: int,
     tables: Mapping[str, TableInfo] | None = None,
     params: Mapping[str, Scalar] | None = None,
+    steps: int = STEPS_MAX,
 ) -> Compiled:
     """The plan of a SQL query; raises UflError. `tables` is what the catalog knows, None if it was not asked;
-    `params` are the values of `$name` in the text."""
-    if len(text) > TEXT_CHARS_MAX:
-        raise Source(text).error(f"the text is longer than {TEXT_CHARS_MAX} characters (TEXT_CHARS_MAX)", 0)
+    `params` are the values of `$name` in the text. One that takes more than `steps` to plan raises `TooLarge`."""
+    require_short(text)
     explained = _EXPLAIN.match(text)
     if explained is not None:
-        return _explained(text, explained.end(), query_id, time_s, tables, params)
+        return _explained(text, explained.end(), query_id, time_s, tables, params, steps)
     try:
         made = indexes.statement(text)
         if made is not None:
             return Compiled(indexes.plan_of(made, query_id, tables or {}), (), Values([], [[]]))
-        return _compiled(_filled(_parsed(text), params or {}), query_id, tables)
+        counted = Steps(steps)
+        return _compiled(_filled(_parsed(text, counted), params or {}), query_id, tables, counted)
+    except TooManySteps as error:
+        raise TooLarge.of(located(text, error)) from None
     except (ParseError, TokenError) as error:
         raise misread(text, error) from None
     except Refused as error:
@@ -77,13 +85,31 @@ def compile_sql(
         raise Source(text).error("the query is nested too deep", 0) from None
 
 
-def tables_named(text: str) -> Collection[str] | None:
-    """The tables that a text names; None when it is about all there are, nothing when it cannot be read."""
+class TooLarge(UflError):
+    """The query takes more work to plan than it was given; the query itself may be in order."""
+
+    @classmethod
+    def of(cls, error: UflError) -> TooLarge:
+        return cls(error.message, error.line, error.column, error.shown, error.hint)
+
+
+def require_short(text: str) -> None:
+    """Raises UflError for a text that is too long to be looked at."""
+    if len(text) > TEXT_CHARS_MAX:
+        raise Source(text).error(f"the text is longer than {TEXT_CHARS_MAX} characters (TEXT_CHARS_MAX)", 0)
+
+
+def tables_named(text: str, steps: int = STEPS_MAX) -> Collection[str] | None:
+    """The tables that a text names; None when it is about all there are, nothing when it cannot be read. Raises
+    UflError for a text that is too long to be looked at."""
+    require_short(text)
     explained = _EXPLAIN.match(text)
     try:
         if indexes.statement(text) is not None:
             return None
-        tree = _parsed(text if explained is None else text[explained.end() :])
+        tree = _parsed(text if explained is None else text[explained.end() :], Steps(steps))
+    except TooManySteps as error:
+        raise TooLarge.of(located(text, error)) from None
     except (ParseError, TokenError, Refused, RecursionError):
         return ()
     if isinstance(tree, exp.Show):
@@ -113,12 +139,13 @@ def _explained(
     time_s: int,
     tables: Mapping[str, TableInfo] | None,
     params: Mapping[str, Scalar] | None,
+    steps: int,
 ) -> Compiled:
     """EXPLAIN as a query: how the rest would run, a line a row."""
     from ufl.sql.explain import described
 
     # Blanks in place of the word, so that mistakes keep their places.
-    inner = compile_sql(" " * start + text[start:], query_id, time_s, tables, params)
+    inner = compile_sql(" " * start + text[start:], query_id, time_s, tables, params, steps)
     rows = [(line,) for line in described(inner).splitlines()]
     lowering = Lowering(query_id)
     relation = _rows(("plan",), rows)
@@ -126,10 +153,15 @@ def _explained(
     return Compiled(lowering.builder.plan(), (), relation)
 
 
-def _parsed(text: str) -> exp.Expr:
+def _parsed(text: str, steps: Steps) -> exp.Expr:
+    dialect = Dialect.get_or_raise("pier")
+    tokens = dialect.tokenize(text)
+    if len(tokens) > TOKENS_MAX:
+        raise Refused(f"the text has more than {TOKENS_MAX} words and signs (TOKENS_MAX)", None)
+    steps.spend(len(tokens) // TOKENS_A_STEP)
     statements = [
         each
-        for each in sqlglot.parse(text, dialect="pier", error_level=ErrorLevel.IMMEDIATE)
+        for each in dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
         if each is not None and not isinstance(each, exp.Semicolon)
     ]
     if not statements:
@@ -151,10 +183,14 @@ def _filled(tree: exp.Expr, params: Mapping[str, Scalar]) -> exp.Expr:
     return tree
 
 
-def _compiled(tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | None) -> Compiled:
-    lowering = Lowering(query_id)
+def _compiled(
+    tree: exp.Expr, query_id: str, tables: Mapping[str, TableInfo] | None, steps: Steps
+) -> Compiled:
+    lowering = Lowering(query_id, steps)
     repetition: Repetition | None = None
-    binder = Binder(tables)
+    binder = Binder(tables, steps)
+    if isinstance(tree, exp.Query | exp.Values | exp.Table | Continuous):
+        require_understood(tree)
     if isinstance(tree, Continuous):
         repetition = repetition_of(tree)
         relation = binder.root(tree.this)
@@ -178,12 +214,14 @@ def _nobody_has(table: str, tables: Mapping[str, TableInfo]) -> str:
 def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Relation | None:
     """SHOW TABLES and DESCRIBE, answered from the catalog."""
     if isinstance(tree, exp.Show):
-        if tree.name.upper() != "TABLES":
-            raise unsupported(f"SHOW {tree.name}", tree)
+        if tree.name.upper() != "TABLES" or any(value for part, value in tree.args.items() if part != "this"):
+            raise unsupported(f"{tree.sql(dialect='pier')}", tree, "SHOW TABLES lists them all")
         names = ("name", "kind", "key", "nodes", "rows", "bytes", "columns")
         return _rows(names, [_listed(name, info) for name, info in (tables or {}).items()])
     if isinstance(tree, exp.Describe):
         table = tree.this
+        if any(value for part, value in tree.args.items() if part != "this"):
+            raise unsupported("this kind of DESCRIBE", tree, "DESCRIBE and the name of a table")
         if not isinstance(table, exp.Table):
             raise unsupported("DESCRIBE of something else than a table", tree)
         known = tables or {}
@@ -202,7 +240,8 @@ def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Rel
 
 def _listed(name: str, info: TableInfo) -> tuple[str | int | None, ...]:
     kinds, keys = "+".join(info.kinds), ", ".join(info.keys)
-    return name, kinds, keys, info.nodes, info.rows, info.bytes, len(info.columns)
+    columns = len(info.columns) + info.columns_left_out
+    return name, kinds, keys, info.nodes, info.rows, info.bytes, columns
 
 
 def _rows(names: tuple[str, ...], rows: Sequence[Sequence[str | int | None]]) -> Relation:

@@ -8,6 +8,7 @@ import ufl.printer
 from query.engine.stages import stages
 from query.plan import Array, Constant, Expression, Field, Operator, Opgraph, Plan, Setting, Table
 from ufl.sql.compiler import Compiled, Scalar, compile_sql
+from ufl.sql.steps import STEPS_MAX
 from ufl.sql.tables import TableInfo
 
 #: Characters of a setting shown in a tree; the UFL has all of it.
@@ -20,9 +21,10 @@ def explain_sql(
     time_s: int,
     tables: Mapping[str, TableInfo] | None = None,
     params: Mapping[str, Scalar] | None = None,
+    steps: int = STEPS_MAX,
 ) -> str:
     """How a query would run; raises UflError."""
-    return described(compile_sql(text, query_id, time_s, tables, params))
+    return described(compile_sql(text, query_id, time_s, tables, params, steps))
 
 
 def described(compiled: Compiled) -> str:

@@ -9,8 +9,9 @@ from sqlglot import exp
 from query.aggregate import find
 from query.plan import Constant, Expression, Field, Function, fields_of
 from ufl.sql.errors import Refused, unsupported
-from ufl.sql.kinds import aggregate_kind, kind_of
-from ufl.sql.relations import Aggregate, Call, Column, replaced
+from ufl.sql.kinds import aggregate_kind, kind_of, kinds_of
+from ufl.sql.names import Spelled
+from ufl.sql.relations import Aggregate, Call, Column, Relation, replaced
 from ufl.sql.scalars import aggregates_in, translate
 
 if TYPE_CHECKING:
@@ -28,18 +29,24 @@ class Groups:
         self._block = block
         self._keys: dict[Expression, Expression] = {}
         self._calls: dict[Call, str] = {}
+        self._labels: Spelled | None = None
+        #: The relation whose columns were looked at last, and their names.
+        self._known: tuple[Relation, frozenset[str]] | None = None
         #: Names of the keys that were added for the query around.
         self.pulled: list[str] = []
         keys: dict[str, Expression] = {}
         shape: list[Column] = []
-        for node, expression in self._key_expressions(items):
+        grouped = self._key_expressions(items)
+        calls = [(node, self._call(node)) for each in self._nodes(items) for node in aggregates_in(each)]
+        # Now every column has been asked for, and has a type if it ever will.
+        self._kinds = kinds_of(block.relation.columns)
+        for node, expression in grouped:
             self._add_key(node, expression, keys, shape)
         if block.pull is not None:
             for _, inner in block.pull.equal:
                 self.pulled.append(self._add_key(None, inner, keys, shape))
-        for node in self._nodes(items):
-            for call in aggregates_in(node):
-                self._add_call(call, shape)
+        for node, call in calls:
+            self._add_call(node, call, shape)
         block.relation = Aggregate(
             shape, block.relation, keys, {name: call for call, name in self._calls.items()}
         )
@@ -53,9 +60,11 @@ class Groups:
     def rewritten(self, expression: Expression, node: exp.Expr) -> Expression:
         """An expression over groups: its parts are keys and aggregates, or it has no answer for a group."""
         done = replaced(expression, self._keys)
-        known = set(self._block.relation.names)
+        relation = self._block.relation
+        if self._known is None or self._known[0] is not relation:
+            self._known = relation, frozenset(relation.names)
         for name in fields_of(done):
-            if name not in known:
+            if name not in self._known[1]:
                 label = name.rpartition(".")[2]
                 hint = f"group by {label} too, or use an aggregate such as max({label})"
                 raise Refused(f"column {label!r} is neither grouped by nor aggregated", node, hint)
@@ -78,32 +87,33 @@ class Groups:
     def _key(self, node: exp.Expr, items: list[Item]) -> Expression:
         from ufl.sql.binder import position
 
-        if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-            name = "GROUPING SETS" if isinstance(node, exp.GroupingSets) else node.key.upper()
-            raise unsupported(name, node)
         if isinstance(node, exp.Literal) and not node.is_string:
-            item = items[position(node, len(items))]
-            if aggregates_in(item.node):
+            placed = items[position(node, len(items))]
+            if aggregates_in(placed.node):
                 raise Refused("a group cannot be made by an aggregate", node)
-            return self._item(item)
-        if isinstance(node, exp.Column) and not node.table and self._is_alias(node, items):
-            item = next(each for each in items if each.label.lower() == node.name.lower())
+            return self._item(placed)
+        item = self._aliased(node, items)
+        if item is not None:
             if aggregates_in(item.node):
                 raise Refused("a group cannot be made by an aggregate", node)
             return self._item(item)
         return self._block.translate(node)
 
-    def _is_alias(self, node: exp.Column, items: list[Item]) -> bool:
-        """Whether a name means the select list's and not a column: only where no column is known by it."""
-        named = [each for each in items if each.label.lower() == node.name.lower()]
-        if not named or not isinstance(named[0].node, exp.Alias):
-            return False
-        scope = self._block.scope
-        if any(column.name.lower() == node.name.lower() for column in named[0].node.find_all(exp.Column)):
-            return False
-        return not any(
-            source.find(node.name) is not None for source in scope.sources if not source.is_unknown
-        )
+    def _aliased(self, node: exp.Expr, items: list[Item]) -> Item | None:
+        """What a name means that is the select list's and not a column: only where no column is known by it."""
+        if not isinstance(node, exp.Column) or node.table:
+            return None
+        if self._labels is None:
+            self._labels = Spelled(item.label for item in items)
+        places = self._labels.alike(node.name)
+        if not places or not isinstance(items[places[0]].node, exp.Alias):
+            return None
+        item, scope = items[places[0]], self._block.scope
+        if any(column.name.lower() == node.name.lower() for column in item.node.find_all(exp.Column)):
+            return None
+        if any(source.find(node.name) is not None for source in scope.sources if not source.is_unknown):
+            return None
+        return item
 
     def _item(self, item: Item) -> Expression:
         return item.expression if item.expression is not None else self._block.translate(item.node)
@@ -111,10 +121,10 @@ class Groups:
     def _add_key(
         self, node: exp.Expr | None, expression: Expression, keys: dict[str, Expression], shape: list[Column]
     ) -> str:
-        for name, known in keys.items():
-            if known == expression:
-                return name
-        kind = kind_of(expression, self._block.relation.columns, node)
+        known = self._keys.get(expression)
+        if isinstance(known, Field):
+            return known.name
+        kind = kind_of(expression, self._kinds, node)
         label = expression.name if isinstance(expression, Field) else "group"
         name = self._block.binder.namer.fresh(label)
         keys[name] = expression
@@ -122,11 +132,10 @@ class Groups:
         shape.append(Column(name, "", kind))
         return name
 
-    def _add_call(self, node: exp.Expr, shape: list[Column]) -> None:
-        call = self._call(node)
+    def _add_call(self, node: exp.Expr, call: Call, shape: list[Column]) -> None:
         if call not in self._calls:
             name = self._calls[call] = self._block.binder.namer.fresh(call.function)
-            kind = aggregate_kind(call, self._block.relation.columns, node)
+            kind = aggregate_kind(call, self._kinds, node)
             shape.append(Column(name, "", kind))
 
     def _call(self, node: exp.Expr) -> Call:
@@ -143,9 +152,6 @@ class Groups:
             arguments = list(arguments[0].expressions)
             if len(arguments) != 1:
                 raise unsupported("DISTINCT over several columns in an aggregate", node)
-        for each in arguments:
-            if isinstance(each, exp.Order | exp.Limit | exp.IgnoreNulls | exp.RespectNulls):
-                raise unsupported(f"{each.key.upper()} inside an aggregate", node)
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if function != "count":
                 raise Refused(f"{function}(*) has no meaning", node)
@@ -181,6 +187,7 @@ class _Rows:
 
     def __init__(self, block: Block) -> None:
         self._block = block
+        self.steps = block.steps
 
     def column(self, node: exp.Column) -> Expression:
         return self._block.row_column(node)

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 _NAME = r'(?:"([^"]+)"|(\w+))'
 _CREATE = re.compile(
-    rf"\s*create\s+index\s+{_NAME}\s+on\s+{_NAME}\s*(?:using\s+(\w+)\s*)?\(\s*{_NAME}\s*\)\s*(?:using\s+(\w+)\s*)?;?\s*$",
+    rf"\s*create\s+index\s+{_NAME}\s+on\s+{_NAME}\s*(?:using\s+(\w+)\s*)?\(\s*{_NAME}\s*\)\s*(?:using\s+(\w+))?$",
     re.IGNORECASE,
 )
-_DROP = re.compile(rf"\s*drop\s+index\s+(if\s+exists\s+)?{_NAME}\s*;?\s*$", re.IGNORECASE)
+_DROP = re.compile(rf"\s*drop\s+index\s+(if\s+exists\s+)?{_NAME}$", re.IGNORECASE)
 _BEGINS = re.compile(r"\s*(create|drop)\s+index\b", re.IGNORECASE)
 
 
@@ -54,6 +54,8 @@ def statement(text: str) -> Statement | None:
     """The statement that a text is; None if it is about something else."""
     if not _BEGINS.match(text):
         return None
+    # What may end a statement is taken off first: a pattern would try every way to share out its blanks.
+    text = text.rstrip().removesuffix(";").rstrip()
     made = _CREATE.match(text)
     if made is not None:
         g = made.groups()

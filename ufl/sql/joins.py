@@ -25,6 +25,7 @@ from ufl.sql import eddies
 from ufl.sql.errors import Refused
 from ufl.sql.fragments import EVERYWHERE, Fragment
 from ufl.sql.hints import BLOOM, EDDY, FETCH, HASH, HIERARCHICAL, NESTED, SEMIJOIN, SKEW
+from ufl.sql.kinds import type_texts
 from ufl.sql.matches import inner_table
 from ufl.sql.relations import (
     ANTI,
@@ -33,12 +34,9 @@ from ufl.sql.relations import (
     LEFT,
     RIGHT,
     SEMI,
-    Filter,
     Found,
     Join,
-    Project,
-    Relation,
-    Scan,
+    can_be_read_again,
     walk,
 )
 from ufl.sql.sizes import size_of, smaller
@@ -113,7 +111,7 @@ class _Joining:
                 offered[SEMIJOIN] = ""
             if kind != FULL:
                 offered[BLOOM] = ""
-                if _can_be_read_again(self._join.right if kind == RIGHT else self._join.left):
+                if can_be_read_again(self._join.right if kind == RIGHT else self._join.left):
                     offered[SKEW] = ""
             if kind == INNER:
                 offered[HIERARCHICAL] = ""
@@ -198,7 +196,7 @@ class _Joining:
     def _bloom(self, choice: Choice) -> Fragment:
         kept = _KEPT[self._join.kind]
         filtered = [side for side in (0, 1) if side not in kept]
-        again = [_can_be_read_again(each) for each in (self._join.left, self._join.right)]
+        again = [can_be_read_again(each) for each in (self._join.left, self._join.right)]
         if len(filtered) == 2 and not all(again):
             # The rows of a subquery come once: its keys filter the other side, itself it is not filtered.
             filtered = [0] if not again[1] else [1]
@@ -436,12 +434,22 @@ class _Joining:
                 # The join's condition sees the columns of its result.
                 kept = [name for name in side if name in used]
                 settings[setting] = Array(tuple(kept))
+                settings.update(self._types(setting, kept))
                 columns = None if columns is None else [*columns, *kept]
         if columns == [] and sides[0]:
             # Rows without columns cannot be counted: one stays.
             columns = sides[0][:1]
             settings["leftcolumns"] = Array(tuple(columns))
+            settings.update(self._types("leftcolumns", columns))
         return settings, sides[0] if join.kind in (SEMI, ANTI) else columns
+
+    def _types(self, setting: str, columns: Sequence[str]) -> dict[str, Setting]:
+        """The types of a side's columns, where rows of the other may stay without a partner."""
+        side = 0 if setting == "leftcolumns" else 1
+        if 1 - side not in _KEPT[self._join.kind] or self._join.kind == ANTI:
+            return {}
+        texts = type_texts(columns, (self._join.right if side else self._join.left).columns)
+        return {f"{setting.removesuffix('columns')}types": Array(tuple(texts))} if any(texts) else {}
 
     def _paired(
         self, sides: Sequence[Fragment], implementation: str = "SymmetricHash", first: str | None = None
@@ -488,10 +496,3 @@ class _Joining:
             if len(fields) == len(keys):
                 fragment.hashed.append(fields)
         return fragment
-
-
-def _can_be_read_again(relation: Relation) -> bool:
-    """Whether a relation is a table with conditions and columns, which every node can scan twice."""
-    while isinstance(relation, Filter | Project):
-        relation = relation.source
-    return isinstance(relation, Scan)

@@ -6,7 +6,8 @@ say, and a mistake is found before a query is sent anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,18 +16,26 @@ from query.aggregate import Grouping, find, make
 from query.batch import type_name
 from query.batch.types import STRING
 from query.expr import ExprError, compile_expression
-from query.expr.coerce import common_type
+from query.expr.coerce import common_type, is_number
 from query.expr.errors import EvalError
-from query.plan import Constant, Expression, Function, fields_of
+from query.plan import Constant, Expression, Field, Function, fields_of
 from ufl.sql.errors import Refused
 from ufl.sql.relations import Call, Column
 
+#: Columns with their types, or the types by name: who asks for many expressions makes them once (`kinds_of`).
+Columns: TypeAlias = Sequence[Column] | Mapping[str, pa.DataType | None]
 
-def kind_of(
-    expression: Expression, columns: Sequence[Column], node: exp.Expr | None = None
-) -> pa.DataType | None:
+
+def kinds_of(columns: Columns) -> Mapping[str, pa.DataType | None]:
+    """Types by the names of columns."""
+    return columns if isinstance(columns, Mapping) else {column.name: column.kind for column in columns}
+
+
+def kind_of(expression: Expression, columns: Columns, node: exp.Expr | None = None) -> pa.DataType | None:
     """The type of an expression over some columns; None when a column's is not known. Refuses a mistake."""
-    known = {column.name: column.kind for column in columns}
+    known = kinds_of(columns)
+    if isinstance(expression, Field):
+        return known.get(expression.name)
     used = dict.fromkeys(fields_of(expression))
     kinds = {name: known.get(name) for name in used}
     if any(kind is None for kind in kinds.values()):
@@ -38,7 +47,25 @@ def kind_of(
         raise Refused(str(error), node) from None
 
 
-def aggregate_kind(call: Call, columns: Sequence[Column], node: exp.Expr | None = None) -> pa.DataType | None:
+def type_texts(names: Sequence[str], columns: Columns) -> list[str]:
+    """The names of the types of some columns; empty where that is not known."""
+    kinds = kinds_of(columns)
+    return ["" if (kind := kinds.get(name)) is None else type_name(kind) for name in names]
+
+
+def condition_of(expression: Expression, columns: Columns, node: exp.Expr | None = None) -> Expression:
+    """An expression as a condition: a truth value. NULL is one, a number is true unless it is zero."""
+    kind = kind_of(expression, columns, node)
+    if kind is None or pa.types.is_boolean(kind):
+        return expression
+    if pa.types.is_null(kind) or is_number(kind):
+        return Function("and", (expression,))
+    raise Refused(
+        f"a condition is true or false, this is {type_name(kind)}", node, "compare it with something"
+    )
+
+
+def aggregate_kind(call: Call, columns: Columns, node: exp.Expr | None = None) -> pa.DataType | None:
     """The type of an aggregate's result, where those of its arguments are known."""
     found = find(call.function, len(call.args))
     if found is None:

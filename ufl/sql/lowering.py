@@ -47,6 +47,7 @@ from ufl.sql.relations import (
     is_chain,
     replaced,
 )
+from ufl.sql.steps import Steps
 
 _ONE = Constant("1", "long")
 
@@ -54,8 +55,9 @@ _ONE = Constant("1", "long")
 class Lowering:
     """Lowers one query."""
 
-    def __init__(self, query_id: str) -> None:
+    def __init__(self, query_id: str, steps: Steps | None = None) -> None:
         self.builder = Builder(query_id)
+        self._steps = steps or Steps()
         #: While the step of a recursion is lowered: the fragment in which rows found before come in.
         self.found: list[tuple[Found, Fragment]] = []
         #: Whether parts about one key run at its owner alone.
@@ -75,6 +77,7 @@ class Lowering:
 
     def lower(self, relation: Relation, needed: Sequence[str]) -> Fragment:
         """A fragment with at least the needed columns of the relation."""
+        self._steps.spend(1 + len(needed))
         if isinstance(relation, Scan):
             return self._scan(relation)
         if isinstance(relation, Repeated):
@@ -122,9 +125,11 @@ class Lowering:
     def _scan(self, scan: Scan, columns: Sequence[str] | None = None, keys: tuple[str, ...] = ()) -> Fragment:
         """A table where it lies; with `columns` no other column need be read, with `keys` only their owners read."""
         builder = self.builder
-        wanted: dict[str, Setting] = (
-            {} if columns is None else {"columns": Array(tuple(dict.fromkeys(columns)))}
-        )
+        origin: dict[str, Setting] = {"origin": Array(tuple(scan.origin))} if scan.origin else {}
+        wanted: dict[str, Setting] = dict(origin)
+        if columns is not None:
+            # Where a row is read is not read itself; a table that has such a column of its own knows it by name.
+            wanted["columns"] = Array(tuple(dict.fromkeys(columns)))
         places = [place for place in ("source", "published") if place in scan.places] or ["source"]
         fragments = []
         for place in places:
@@ -133,7 +138,7 @@ class Lowering:
                     builder.source(EVERYWHERE, "local", "scan", "Local", table=scan.table, **wanted)
                 )
             else:
-                fragments.append(builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table))
+                fragments.append(builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table, **origin))
         fragment = (
             fragments[0] if len(fragments) == 1 else builder.merge(fragments, "table", "union", "Basic")
         )
@@ -207,7 +212,7 @@ class Lowering:
         assert isinstance(table.source, Scan)
         keys = self._aim(table, table.source, condition)
         fragment = self._scan(table.source, list(fields_of(condition, *outputs.values())), keys)
-        if fragment.place == EVERYWHERE and self.aims:
+        if fragment.place == EVERYWHERE and self.aims and not table.source.origin:
             fragment = self._through_index(relation, table.source, condition) or fragment
         fragment = eddies.where(self.builder, fragment, condition, relation.eddy)
         return self.builder.project(fragment, outputs or {"": Constant("true", "bool")})

@@ -33,7 +33,8 @@ def inner_table(
     if not isinstance(table, Project) or not isinstance(table.source, Scan) or table.keep:
         return None
     scan = table.source
-    if scan.places != ("published",) or len(scan.keys) != len(keys) or not keys:
+    # Rows that are fetched come from wherever they lie, and do not say where that was.
+    if scan.places != ("published",) or scan.origin or len(scan.keys) != len(keys) or not keys:
         return None
     kinds = {column.name: column.kind for column in table.shape}
     found: dict[str, tuple[Expression, Expression]] = {}

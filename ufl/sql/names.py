@@ -13,19 +13,24 @@ from typing import NamedTuple
 import pyarrow as pa
 from sqlglot import exp
 
+from query.batch.types import STRING
+from query.operators.scan.origin import ORIGINS
 from query.plan import Expression, Field
 from query.plan_hints import did_you_mean, quoted
 from ufl.sql.errors import Refused
 from ufl.sql.relations import Column, Project, Relation, Repeated, Scan
+from ufl.sql.steps import Steps
 
 
 class Namer:
-    """Gives columns of a query names that no other has."""
+    """Gives columns of a query names that no other has; each is a step of planning."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
         self._taken: dict[str, int] = {}
 
     def fresh(self, wish: str) -> str:
+        self._steps.spend()
         number = self._taken[wish] = self._taken.get(wish, 0) + 1
         return wish if number == 1 else self.fresh(f"{wish}#{number}")
 
@@ -37,6 +42,33 @@ class Computed(NamedTuple):
     kind: pa.DataType | None
 
 
+class Spelled:
+    """Names by their spelling: exactly as written first, then without regard to the case of letters."""
+
+    __slots__ = ("_alike", "_exact", "_names")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = list(names)
+        self._exact: dict[str, list[int]] = {}
+        self._alike: dict[str, list[int]] = {}
+        for at, name in enumerate(self._names):
+            self._exact.setdefault(name, []).append(at)
+            self._alike.setdefault(name.lower(), []).append(at)
+
+    def places(self, name: str) -> list[int]:
+        """Where names stand that this one may mean."""
+        return self._exact.get(name) or self._alike.get(name.lower()) or []
+
+    def alike(self, name: str) -> list[int]:
+        """Where names stand that this one may mean, whatever the case of their letters."""
+        return self._alike.get(name.lower()) or []
+
+    def one(self, name: str) -> str | None:
+        """The first of them, as it is spelled."""
+        places = self.places(name)
+        return self._names[places[0]] if places else None
+
+
 @dataclass(slots=True)
 class Source:
     """One thing in FROM, under its alias."""
@@ -46,10 +78,15 @@ class Source:
     namer: Namer
     #: Columns of a table by name, with their types; None when no catalog knows them. Only for tables.
     known: Mapping[str, pa.DataType | None] | None = None
+    #: How many columns a table has beside the known ones, of which nobody told.
+    left_out: int = 0
     #: Columns that a join with USING shows once; unqualified stars leave them out.
     hidden: set[str] = field(default_factory=set)
     #: Columns beside those of the table: the windows of TUMBLE and HOP.
     computed: Mapping[str, Computed] = field(default_factory=dict)
+    #: What has been found before, by the name that was asked for: large tables are asked for many columns.
+    _spelled: Spelled | None = None
+    _fetched_as: dict[str, Column] = field(default_factory=dict)
 
     @property
     def is_table(self) -> bool:
@@ -64,16 +101,44 @@ class Source:
     def find(self, name: str, node: exp.Expr | None = None) -> Column | None:
         """The column of that name; None when there is none."""
         if self.relation.open:
+            if isinstance(self.relation, Scan) and name.lower() in ORIGINS:
+                hint = "name the columns in place of the star"
+                raise Refused(f"{name.lower()} beside * needs a table whose columns are known", node, hint)
             return Column(name, name)
         if not self.is_table:
-            return _only(name, self.relation.columns, node)
+            return self._only(name, node)
         added = _match(name, self.computed)
         if added is not None:
             return self._fetched(added, self.computed[added].kind, self.computed[added].expression)
+        match = self._known_as(name)
+        if self.known is not None and match is not None:
+            return self._fetched(match, self.known[match])
+        found = self._origin(name)
+        return found or (self._fetched(name, None) if self.may_have(name) else None)
+
+    def may_have(self, name: str) -> bool:
+        """Whether this may be a column of which nobody told."""
+        return self.is_unknown or (self.left_out > 0 and self._known_as(name) is None)
+
+    def _known_as(self, name: str) -> str | None:
         if self.known is None:
-            return self._fetched(name, None)
-        match = _match(name, self.known)
-        return None if match is None else self._fetched(match, self.known[match])
+            return None
+        if self._spelled is None:
+            self._spelled = Spelled(self.known)
+        return self._spelled.one(name)
+
+    def _origin(self, name: str) -> Column | None:
+        """Where a row was read, which every table has as a column that no star stands for."""
+        name = name.lower()
+        if name not in ORIGINS:
+            return None
+        table = self.relation
+        assert isinstance(table, Project)
+        scan = table.source.source if isinstance(table.source, Repeated) else table.source
+        assert isinstance(scan, Scan)
+        if name not in scan.origin:
+            scan.origin.append(name)
+        return self._fetched(name, STRING)
 
     def labels(self) -> list[str]:
         """The names of all columns, where they are known."""
@@ -82,15 +147,24 @@ class Source:
         return [column.label for column in self.relation.columns]
 
     def _fetched(self, name: str, kind: pa.DataType | None, expression: Expression | None = None) -> Column:
-        table = self.relation
-        assert isinstance(table, Project)
-        for column in table.columns:
-            if column.label == name:
-                return column
-        column = Column(self.namer.fresh(f"{self.alias}.{name}"), name, kind)
-        table.shape.append(column)
-        table.outputs[column.name] = Field(name) if expression is None else expression
+        column = self._fetched_as.get(name)
+        if column is None:
+            table = self.relation
+            assert isinstance(table, Project)
+            column = self._fetched_as[name] = Column(self.namer.fresh(f"{self.alias}.{name}"), name, kind)
+            table.shape.append(column)
+            table.outputs[column.name] = Field(name) if expression is None else expression
         return column
+
+    def _only(self, name: str, node: exp.Expr | None) -> Column | None:
+        """The column of a subquery, whose columns are all there."""
+        columns = self.relation.columns
+        if self._spelled is None:
+            self._spelled = Spelled(column.label for column in columns)
+        places = self._spelled.places(name)
+        if len(places) > 1:
+            raise Refused(f"there are {len(places)} columns {quoted(name)} here", node, "give them aliases")
+        return columns[places[0]] if places else None
 
 
 class Scope:
@@ -131,8 +205,8 @@ class Scope:
         return next(iter(exact or alike), None)
 
     def _anywhere(self, name: str, column: exp.Column) -> Expression | None:
-        unknown = [each for each in self.sources if each.is_unknown]
-        known = [each for each in self.sources if not each.is_unknown]
+        unknown = [each for each in self.sources if each.may_have(name)]
+        known = [each for each in self.sources if not each.may_have(name)]
         found = [(each, hit) for each in known if (hit := each.find(name, column)) is not None]
         if len(found) > 1 or (found and unknown) or len(unknown) > 1:
             tables = [each.alias for each, _ in found] + [each.alias for each in unknown]
@@ -160,16 +234,7 @@ def missing(name: str, known: Iterable[str], where: str, node: exp.Expr | None) 
     return Refused(f"no column {quoted(name)} {where}".rstrip(), node, did_you_mean(name, names, listed))
 
 
-def _only(name: str, columns: list[Column], node: exp.Expr | None) -> Column | None:
-    exact = [column for column in columns if column.label == name]
-    alike = exact or [column for column in columns if column.label.lower() == name.lower()]
-    if len(alike) > 1:
-        raise Refused(f"there are {len(alike)} columns {quoted(name)} here", node, "give them aliases")
-    return alike[0] if alike else None
-
-
-def _match(name: str, known: Iterable[str]) -> str | None:
-    names = list(known)
-    if name in names:
+def _match(name: str, known: Mapping[str, object]) -> str | None:
+    if name in known:
         return name
-    return next((each for each in names if each.lower() == name.lower()), None)
+    return next((each for each in known if each.lower() == name.lower()), None)

@@ -22,7 +22,7 @@ from ufl.sql.relations import (
     Join,
     Relation,
     conjunction,
-    conjuncts,
+    factored,
 )
 
 
@@ -37,7 +37,7 @@ def filtered(relation: Relation, conditions: Sequence[Expression]) -> Relation:
     to_left: list[Expression] = []
     to_right: list[Expression] = []
     above: list[Expression] = []
-    for condition in conditions:
+    for condition in (part for each in conditions for part in factored(each)):
         sides = _sides(condition, relation)
         if sides == {"left"} and relation.kind in (INNER, LEFT, SEMI, ANTI):
             to_left.append(condition)
@@ -58,7 +58,7 @@ def joined(left: Relation, right: Relation, kind: str, on: Expression | None, no
     join = Join(left, right, kind)
     to_left: list[Expression] = []
     to_right: list[Expression] = []
-    for condition in conjuncts(on) if on is not None else ():
+    for condition in factored(on) if on is not None else ():
         sides = _sides(condition, join)
         if sides == {"left"} and kind in (INNER, RIGHT, SEMI):
             to_left.append(condition)

@@ -87,6 +87,8 @@ class Scan(Relation):
     #: For TUMBLE and HOP: the column that says when a row's window ends, and the window's length.
     window_end: str = ""
     window_s: float = 0.0
+    #: Columns that the nodes which read its rows add: where that was.
+    origin: list[str] = field(default_factory=list)
 
     @property
     def columns(self) -> list[Column]:
@@ -278,6 +280,13 @@ def is_chain(relation: Relation) -> bool:
     return True
 
 
+def can_be_read_again(relation: Relation) -> bool:
+    """Whether a relation is a table with conditions and columns, which every node can scan twice."""
+    while isinstance(relation, Filter | Project):
+        relation = relation.source
+    return isinstance(relation, Scan)
+
+
 def walk(relation: Relation) -> Iterator[Relation]:
     """The relation and everything below it."""
     frontier = [relation]
@@ -299,6 +308,24 @@ def conjuncts(condition: Expression) -> list[Expression]:
     if isinstance(condition, Function) and condition.name == "and":
         return [part for arg in condition.args for part in conjuncts(arg)]
     return [condition]
+
+
+def factored(condition: Expression) -> list[Expression]:
+    """A condition as conditions that must all hold, with what all branches of an OR have in common in front of it:
+    `(a AND b) OR (a AND c)` is a, and b OR c. So an equality that was written into each branch is a join key."""
+    return [part for each in conjuncts(condition) for part in _common_first(each)]
+
+
+def _common_first(condition: Expression) -> list[Expression]:
+    if not isinstance(condition, Function) or condition.name != "or":
+        return [condition]
+    branches = [dict.fromkeys(conjuncts(arg)) for arg in condition.args]
+    common = {part: None for part in branches[0] if all(part in branch for branch in branches[1:])}
+    rests = [conjunction([part for part in branch if part not in common]) for branch in branches]
+    if not common or None in rests:
+        # A branch that asks for nothing else makes the others needless.
+        return [*common] or [condition]
+    return [*common, Function("or", tuple(rest for rest in rests if rest is not None))]
 
 
 def replaced(expression: Expression, by: dict[Expression, Expression]) -> Expression:

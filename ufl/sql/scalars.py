@@ -15,9 +15,11 @@ from query.aggregate import AGGREGATES, find
 from query.batch.types import parse_type
 from query.expr import UnknownFunction
 from query.expr.registry import functions, lookup
+from query.operators.scan.origin import NODE
 from query.plan import Constant, Expression, Function
 from query.plan_hints import did_you_mean, quoted
 from ufl.sql.errors import Refused, unsupported
+from ufl.sql.steps import Steps
 
 #: Expressions nested deeper than this are refused before they reach the engine's own limit.
 DEPTH_MAX = 80
@@ -52,35 +54,15 @@ _BINARY: dict[type[exp.Expr], str] = {
 }
 _UNARY: dict[type[exp.Expr], str] = {exp.Neg: "negate", exp.Not: "not", exp.Abs: "abs"}
 _PLAIN: dict[type[exp.Expr], str] = {exp.CurrentTimestamp: "now", exp.CurrentDate: "today"}
-#: Parts of nodes that are understood here, beside `this` and `expression(s)`; a node with others is refused, lest a
-#: meaning be lost. `typed` and `safe` say how a dialect divides and joins texts, which is as DuckDB's here.
-_PARTS: dict[type[exp.Expr], set[str]] = {
-    exp.Like: {"negate"},
-    exp.ILike: {"negate"},
-    exp.Is: {"negate"},
-    exp.Between: {"low", "high", "symmetric"},
-    exp.Case: {"ifs", "default"},
-    exp.If: {"true", "false"},
-    exp.Cast: {"to"},
-    exp.TryCast: {"to", "safe"},
-    exp.Interval: {"unit"},
-    exp.Trim: {"position"},
-    exp.Div: {"typed", "safe"},
-    exp.DPipe: {"safe"},
-    exp.Substring: {"start", "length"},
-    exp.StrPosition: {"substr"},
-    exp.Column: {"table", "db", "catalog"},
-    exp.Literal: {"is_string"},
-    exp.In: {"query", "field", "unnest"},
-    exp.Alias: {"alias"},
-}
-_COMMON = {"this", "expression", "expressions"}
 #: Units of an interval whose number is computed.
 _TO_INTERVAL = ("year", "month", "week", "day", "hour", "minute", "second", "millisecond")
 
 
 class Place(Protocol):
-    """Where an expression stands."""
+    """Where an expression stands; each part of it is a step of planning."""
+
+    @property
+    def steps(self) -> Steps: ...
 
     def column(self, node: exp.Column) -> Expression: ...
 
@@ -93,6 +75,7 @@ class Place(Protocol):
 
 def translate(node: exp.Expr, place: Place, depth: int = 0) -> Expression:
     """The engine's expression for a part of the syntax tree."""
+    place.steps.spend()
     if depth > DEPTH_MAX:
         raise Refused(f"expressions nest deeper than {DEPTH_MAX} (DEPTH_MAX)", node)
 
@@ -104,9 +87,6 @@ def translate(node: exp.Expr, place: Place, depth: int = 0) -> Expression:
         return place.subquery(node)
     if is_aggregate(node):
         return place.aggregate(node)
-    if isinstance(node, exp.Window):
-        raise unsupported("OVER (window functions)", node)
-    _check_parts(node)
     if kind in _BINARY:
         return _binary(node, inner)
     if kind in _UNARY:
@@ -117,17 +97,12 @@ def translate(node: exp.Expr, place: Place, depth: int = 0) -> Expression:
         if isinstance(node.this, exp.Star):
             raise Refused("a star stands for columns, not for a value", node)
         return place.column(node)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "node" and not node.expressions:
+        return _where_read(node, place)
     special = _SPECIAL.get(kind)
     if special is None:
         raise unsupported(f"{_name(node)} in an expression", node)
     return special(node, inner)
-
-
-def _check_parts(node: exp.Expr) -> None:
-    known = _PARTS.get(type(node), set())
-    for name, value in node.args.items():
-        if name not in _COMMON and name not in known and value not in (None, False, []):
-            raise unsupported(f"{_name(node)} with {name.upper()}", node)
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -143,37 +118,37 @@ def is_query(node: exp.Expr) -> bool:
     """Whether a node is a query used as a value or condition."""
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
-    if isinstance(node, exp.EQ | exp.NEQ):
+    if isinstance(node, exp.EQ):
         return isinstance(node.expression, exp.Any)
     return isinstance(node, exp.Exists | exp.Subquery | exp.Select | exp.SetOperation)
 
 
 def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
     """The aggregate calls of an expression, those inside subqueries left out."""
-    if is_aggregate(node):
-        return [node]
-    if isinstance(node, exp.Window):
-        raise unsupported("OVER (window functions)", node)
-    if isinstance(node, exp.Query):
-        return []
-    return [found for part in node.iter_expressions() for found in aggregates_in(part)]
+    walked = node.walk(bfs=False, prune=lambda each: is_aggregate(each) or isinstance(each, exp.Query))
+    return [each for each in walked if is_aggregate(each)]
 
 
 def splits(node: exp.Expr) -> list[exp.Expr]:
     """The conditions of a WHERE that must all hold."""
-    if isinstance(node, exp.Paren):
-        return splits(node.this)
-    if isinstance(node, exp.And):
-        return [*splits(node.this), *splits(node.expression)]
-    return [node]
+    found, frontier = [], [node]
+    while frontier:
+        part = frontier.pop()
+        if isinstance(part, exp.Paren):
+            frontier.append(part.this)
+        elif isinstance(part, exp.And):
+            frontier += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
 
 
 Inner = Callable[[Any], Expression]
 
 
 def _binary(node: exp.Expr, inner: Inner) -> Expression:
-    if isinstance(node.args.get("expression"), exp.Any | exp.All):
-        raise unsupported(f"{_name(node)} with ANY or ALL", node, "= ANY (SELECT …) is IN (SELECT …)")
+    if isinstance(node.args.get("expression"), exp.Any):
+        raise unsupported("ANY with anything but =", node, "= ANY (SELECT …) is IN (SELECT …)")
     result = Function(_BINARY[type(node)], (inner(node.this), inner(node.expression)))
     return Function("not", (result,)) if node.args.get("negate") else result
 
@@ -236,14 +211,10 @@ def _is(node: Any, inner: Inner) -> Expression:
 
 
 def _between(node: Any, inner: Inner) -> Expression:
-    if node.args.get("symmetric"):
-        raise unsupported("BETWEEN SYMMETRIC", node)
     return Function("between", (inner(node.this), inner(node.args["low"]), inner(node.args["high"])))
 
 
 def _in(node: Any, inner: Inner) -> Expression:
-    if node.args.get("field") is not None or node.args.get("unnest") is not None:
-        raise unsupported("IN with a list value", node)
     return Function("in", (inner(node.this), *(inner(each) for each in node.expressions)))
 
 
@@ -333,6 +304,13 @@ def _escape(node: Any, inner: Inner) -> Expression:
     like = node.this
     result = Function(_BINARY[type(like)], (inner(like.this), inner(like.expression), inner(node.expression)))
     return Function("not", (result,)) if like.args.get("negate") else result
+
+
+def _where_read(node: exp.Anonymous, place: Place) -> Expression:
+    """`node()` is the column _node of the one table that there is."""
+    column = exp.Column(this=exp.to_identifier(NODE))
+    column.this.meta.update(node.meta)
+    return place.column(column)
 
 
 def _call(node: Any, inner: Inner) -> Expression:

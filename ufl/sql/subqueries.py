@@ -13,6 +13,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
 from query.plan import Constant, Expression, Field, Function, fields_of
@@ -97,8 +98,7 @@ def value(block: Block, node: exp.Expr) -> Expression:
     """The value of a subquery in an expression; the block's relation is joined with what it takes."""
     operand = _membership(node)
     if operand is not None:
-        found = _contained(block, node, block.final(operand))
-        return Function("not", (found,)) if isinstance(node, exp.NEQ) else found
+        return _contained(block, node, block.final(operand))
     if isinstance(node, exp.Exists):
         return _exists(block, node)
     return _scalar(block, node)
@@ -123,7 +123,9 @@ def _exists(block: Block, node: exp.Expr) -> Expression:
     pull, inner = _bound(block, node.this, exists=True)
     if not pull.correlated:
         name = block.binder.namer.fresh("count")
-        count = Aggregate([Column(name, "")], Ordered(inner, [], 1), {}, {name: Call("count", ())})
+        count = Aggregate(
+            [Column(name, "", pa.int64())], Ordered(inner, [], 1), {}, {name: Call("count", ())}
+        )
         block.relation = Join(block.relation, count, INNER)
         return Function("greater", (Field(name), _ZERO))
     _only_equalities(pull, node)
@@ -151,7 +153,7 @@ def _contained(block: Block, node: exp.Expr, operand: Expression) -> Expression:
     kinds = {each.name: each.kind for each in inner.columns}
     shape = [Column(name, "", kinds.get(field.name)) for name, field in keys.items()]
     counts = Aggregate(
-        [*shape, Column(rows, ""), Column(valid, "")],
+        [*shape, Column(rows, "", pa.int64()), Column(valid, "", pa.int64())],
         inner,
         dict(keys),
         {rows: Call("count", ()), valid: Call("count", (Field(column.name),))},
@@ -244,7 +246,7 @@ def _marked(block: Block, inner: Relation) -> tuple[Relation, str]:
     """The relation with a column that is true, and so says after an outer join whether there was a row."""
     mark = block.binder.namer.fresh("found")
     outputs: dict[str, Expression] = {column.name: Field(column.name) for column in inner.columns}
-    return Project([*inner.columns, Column(mark, "")], inner, {**outputs, mark: _TRUE}), mark
+    return Project([*inner.columns, Column(mark, "", pa.bool_())], inner, {**outputs, mark: _TRUE}), mark
 
 
 def _left_join(block: Block, inner: Relation, pull: Pull, node: exp.Expr) -> Join:

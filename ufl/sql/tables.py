@@ -10,6 +10,7 @@
     info.bytes      and how many bytes they take where they lie
     info.nodes      how many nodes have some
     info.indexes    name, column and kind of its indexes
+    info.columns_left_out    how many columns there are beside those: more than the dictionary tells of one table
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class TableInfo:
     bytes: int | None = None
     nodes: int = 0
     indexes: tuple[IndexFacts, ...] = ()
+    columns_left_out: int = 0
 
     @property
     def row_bytes(self) -> float | None:

@@ -20,7 +20,7 @@ And at the end, when the faults are over and the ring has had time to heal:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,7 +178,7 @@ class Chaos(Workload[ChaosForm]):
             return
         life = self._rng.choice(members)
         question = self._rng.choice(DRAWN)
-        asked = Asked(question, lambda: self.world.now, form.query_time_s, self.complain, self._over)
+        asked = Asked(question, self._clock(life), form.query_time_s, self.complain, self._over)
         request = self._submit(life, asked)
         if self._rng.random() < form.cancelled:
             after_s = self._rng.uniform(0.0, form.cancelled_within_s)
@@ -200,8 +200,13 @@ class Chaos(Workload[ChaosForm]):
 
         self._submit(
             life,
-            AskedRows(question, lambda: self.world.now, form.query_time_s, self.complain, self._over, truth),
+            AskedRows(question, self._clock(life), form.query_time_s, self.complain, self._over, truth),
         )
+
+    def _clock(self, life: Life) -> Callable[[], float]:
+        """Time as far as a node had any: no query can end at a host that stands still."""
+        runtime = life.host.runtime
+        return lambda: self.world.now - runtime.stood_still_s
 
     def _submit(self, life: Life, asked: Asked) -> QueryRequest:
         self._open[asked] = life
@@ -218,7 +223,7 @@ class Chaos(Workload[ChaosForm]):
             return
         assert asked.handle is not None
         if self._rng.random() >= self.form_values.elsewhere:
-            asked.cancelled_at = self.world.now
+            asked.cancelled_at = self._clock(life)()
             asked.handle.cancel("the client changed its mind")
             return
         elsewhere = self._doors[self._rng.choice(members).number].service

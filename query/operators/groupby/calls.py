@@ -6,7 +6,7 @@ results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -107,8 +107,8 @@ class Groups:
             self._grouping.add(keys, arguments, rows.num_rows)
         else:
             self._grouping.add_states(
-                [self._column(batch, name) for name in self._keys],
-                [self._column(batch, name) for name in self._grouping.state_names],
+                _columns(batch, self._keys),
+                _columns(batch, self._grouping.state_names),
             )
         self._table = self._table or batch.table
         self._charge()
@@ -123,12 +123,15 @@ class Groups:
         self._grouping.clear()
         self._charge()
 
-    def _column(self, batch: Batch, name: str) -> pa.Array:
-        if name not in batch.schema.names:
-            raise MissingColumn(f"no column {name!r} in the partial states of {batch.table}")
-        return batch.column(name)
-
     def _charge(self) -> None:
         size = self._grouping.nbytes
         self._operator.context.budget.hold(size - self._held_bytes, self._operator.name)
         self._held_bytes = size
+
+
+def _columns(batch: Batch, names: Sequence[str]) -> list[pa.Array]:
+    known = set(batch.schema.names)
+    for name in names:
+        if name not in known:
+            raise MissingColumn(f"no column {name!r} in the partial states of {batch.table}")
+    return [batch.column(name) for name in names]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from query import plan
@@ -81,7 +82,7 @@ class GroupWindows(InTurns):
         if again and mark is not None:
             # Its own mark: what follows replaces rows that were given before.
             revised = self.context.next_tag()
-            self.context.marks[revised] = mark._replace(revision=1)
+            self.context.marks[revised] = msgspec.structs.replace(mark, revision=1)
             for batch in self._results(again):
                 yield self.emit(batch, revised)
             self.emit_end(revised)

@@ -14,8 +14,8 @@ from query.batch import Batch, SchemaId, schema_id
 from query.dataflow.evaluate import Evaluator
 from query.dataflow.operator import Operator
 from query.expr import MissingColumn, TypeClash
-from query.operators.selection.predicate import predicate_expression
-from query.plan import Function
+from query.operators.join.settings import unseen
+from query.operators.selection.predicate import condition_expression
 
 #: Pairs of schemas whose result schema is remembered; more are worked out again.
 SHAPES_MAX = 256
@@ -35,12 +35,9 @@ class Pairs:
         options = operator.options
         self._options = options
         self._shapes: dict[tuple[SchemaId, SchemaId], _Shape] = {}
-        conditions = [predicate_expression(operator.spec.predicates), options["where"]]
-        given = [condition for condition in conditions if condition is not None]
-        if len(given) == 2:
-            given = [Function("and", tuple(given))]
-        self._condition = Evaluator(operator, given) if given else None
-        self._unseen = [_unseen(options["leftcolumns"]), _unseen(options["rightcolumns"])]
+        condition = condition_expression(operator.spec.predicates, options["where"])
+        self._condition = None if condition is None else Evaluator(operator, [condition])
+        self._unseen = [unseen(options, "left"), unseen(options, "right")]
 
     @property
     def conditional(self) -> bool:
@@ -102,14 +99,11 @@ class Pairs:
 def _places(schema: pa.Schema, wanted: Sequence[str] | None, side: str) -> list[int]:
     if wanted is None:
         return list(range(len(schema)))
+    known = set(schema.names)
     for name in wanted:
-        if name not in schema.names:
+        if name not in known:
             raise MissingColumn(f"no column {name!r} on the {side} side of the join")
     return [schema.get_field_index(name) for name in wanted]
-
-
-def _unseen(columns: Sequence[str] | None) -> pa.Schema:
-    return pa.schema([pa.field(name, pa.null()) for name in columns or ()])
 
 
 def _rows(batch: Batch, places: npt.NDArray[np.int64]) -> Batch:

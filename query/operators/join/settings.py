@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from query.batch.types import parse_type
 from query.dataflow.settings import Option, SettingError
 from query.plan import Expression
 
@@ -46,6 +52,12 @@ OUTPUT = (
         "when that side never had a row",
     ),
     Option("rightcolumns", "texts", "the same for sources[1]"),
+    Option(
+        "lefttypes",
+        "texts",
+        "the types of leftcolumns, for when that side never had a row: NULLs without a type would make a second schema",
+    ),
+    Option("righttypes", "texts", "the same for rightcolumns"),
     Option("table", "text", "the table name of the result; that of the left rows when absent"),
 )
 
@@ -60,6 +72,19 @@ def kind_option(*choices: str) -> Option:
         ANTI: "anti: left rows without one",
     }
     return Option("kind", "choice", "; ".join(meanings[choice] for choice in choices), INNER, choices=choices)
+
+
+def unseen(options: Mapping[str, Any], side: str) -> pa.Schema:
+    """The columns of a side that has not had a row, as the settings tell them; those without a type are NULL."""
+    columns: Sequence[str] = options[f"{side}columns"] or ()
+    given: Sequence[str] = options[f"{side}types"] or [""] * len(columns)
+    if len(given) != len(columns):
+        raise SettingError(f"{side}types", f"has {len(given)} types for {len(columns)} columns")
+    kinds = [parse_type(text) if text else pa.null() for text in given]
+    for text, kind in zip(given, kinds, strict=True):
+        if kind is None:
+            raise SettingError(f"{side}types", f"{text!r} is no type")
+    return pa.schema([pa.field(name, kind) for name, kind in zip(columns, kinds, strict=True)])
 
 
 def require_same_number(left: list[Expression], right: list[Expression]) -> None:

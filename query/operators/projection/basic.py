@@ -28,8 +28,9 @@ class Projection(Operator):
 
     def process(self, batch: Batch, tag: int, port: int) -> Flow:
         names = self.options["columns"]
+        known = set(batch.schema.names)
         for name in names:
-            if name not in batch.schema.names:
+            if name not in known:
                 raise MissingColumn(f"no column {name!r} in {batch.table}", name, batch.schema.names)
         data = batch.data.select(names)
         rename = self.options["rename"]

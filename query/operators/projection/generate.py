@@ -44,7 +44,8 @@ class Generate(Operator):
         rows, columns = self._evaluator(batch)
         names = self._names
         if self.options["keep"]:
-            kept = [name for name in rows.schema.names if name not in names]
+            computed = set(names)
+            kept = [name for name in rows.schema.names if name not in computed]
             columns = [*(rows.column(name) for name in kept), *columns]
             names = [*kept, *names]
         data = pa.RecordBatch.from_arrays(columns, names=names)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from query.batch import Batch
 from query.causes import Cause
 from query.dataflow.flow import Flow
@@ -33,6 +35,8 @@ class ResultEpochs(Operator):
         self._results = self.context.services["results"]
         self._results.on_ready(self._caught_up)
         self._ready = True
+        #: Epochs that the client was too slow for, since the last that it got.
+        self._skipped = 0
         #: Rows by tag.
         self._held: dict[int, list[Batch]] = {}
 
@@ -49,12 +53,14 @@ class ResultEpochs(Operator):
             return
         rows = sum(batch.num_rows for batch in batches)
         if not self._ready:
+            self._skipped += 1
             self.drop(rows, "an epoch that the client was too slow for", Cause.READER_SLOW)
             return
         self.counters.rows_out += rows
         table = self.options["table"]
         named = (batch.with_table(table) if table else batch for batch in batches)
-        for batch in (mark._replace(rows=rows).to_batch(), *named):
+        mark, self._skipped = msgspec.structs.replace(mark, rows=rows, skipped=self._skipped), 0
+        for batch in (mark.to_batch(), *named):
             self._ready = self._results.send(batch) and self._ready
 
     def close(self) -> None:

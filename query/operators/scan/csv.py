@@ -15,6 +15,7 @@ from query.batch import Batch, parse_type
 from query.dataflow.context import CsvForm, Files
 from query.dataflow.registry import register
 from query.dataflow.settings import Option, SettingError
+from query.operators.scan.origin import ORIGIN, check_origin
 from query.operators.scan.reading import MISSING, TABLE, ReadingScan
 from query.plan_hints import quoted
 
@@ -35,10 +36,12 @@ class ScanCsv(ReadingScan):
         Option("nulls", "texts", "texts that stand for NULL", ("",)),
         Option("table", "text", TABLE + "that of the file when absent"),
         MISSING,
+        ORIGIN,
     )
 
     @classmethod
     def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_origin(options)
         for name in ("delimiter", "quote"):
             if len(options[name]) != 1 or ord(options[name]) > 127:
                 raise SettingError(name, "is one plain character")

@@ -13,8 +13,11 @@ from typing import Any, ClassVar
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
+from overlay.dht.standing import Standing
 from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
+from overlay.ring import Arc
+from query import plan
 from query.batch import Batch
 from query.batch.key_text import key_texts
 from query.causes import Cause
@@ -23,7 +26,12 @@ from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
 from query.engine.exchange import Taking
+from query.operators.scan.origin import ORIGIN, Origin, check_origin
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
+
+#: How long a continuous query waits at a node until it is sure of its part of a table.
+STAND_S = 1.0
+KEY_UNSURE = "rows of a key may be missing: its owner is not sure of its part of the table"
 
 
 @register
@@ -37,14 +45,20 @@ class ScanDht(Source):
             "ns", "text", "the namespace: a published table, or one that this query puts into", required=True
         ),
         Option("table", "text", "the table name of the rows; that under which they were put when absent"),
+        ORIGIN,
     )
 
     @classmethod
     def reads(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
         return (options["ns"],)
 
+    @classmethod
+    def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_origin(options)
+
     def open(self) -> None:
         super().open()
+        self._origin = Origin(self.context, self.options)
         self.dht = self.context.services["dht"]
         self._exchange = self.context.services["exchange"]
         self.prefix = Prefix(self.options["ns"])
@@ -57,6 +71,7 @@ class ScanDht(Source):
         self._late = self._internal and self.context.services["run"].late
         if self._internal and not self._late:
             self.subscriptions.append(self.dht.hold(self.options["ns"]))
+        self._closed = False
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
 
@@ -75,7 +90,7 @@ class ScanDht(Source):
             self._scan(probe.tag, lambda: self._caught_up(probe.tag))
         else:
             self._reading[probe.tag] = None
-            self._scan(probe.tag, lambda: self._answered(probe.tag))
+            self._show(probe.tag)
 
     def idle(self) -> bool:
         return not self._reading and super().idle()
@@ -84,9 +99,37 @@ class ScanDht(Source):
         for subscription in self.subscriptions:
             subscription.cancel()
         self.subscriptions.clear()
+        self._closed = True
         super().close()
 
-    def _scan(self, tag: int, done: Callable[[], None]) -> None:
+    def _show(self, tag: int) -> None:
+        """A published table: what lies in the arc that this node answers for in this query, or does so now."""
+        standing = self.context.services["run"].standing
+        if standing is not None:
+            self._show_as(standing, tag)
+            return
+
+        def stood(standing: Standing) -> None:
+            if not self._closed:
+                self.context.guard(lambda: self._stood(standing, tag))
+
+        self.dht.stand(stood, STAND_S)
+
+    def _stood(self, standing: Standing, tag: int) -> None:
+        if not standing.whole:
+            self.drop(1, "this node is not sure of its part of the table", Cause.UNOWNED)
+        self._show_as(standing, tag)
+
+    def _show_as(self, standing: Standing, tag: int) -> None:
+        if standing.arc is None:
+            self._answered(tag)
+        else:
+            self._scan(tag, lambda: self._answered(tag), standing.arc)
+
+    def _astray(self, objects: int) -> None:
+        self.drop(objects, "on their way to the node that owns them", Cause.UNOWNED)
+
+    def _scan(self, tag: int, done: Callable[[], None], within: Arc | None = None) -> None:
         def each(objects: list[GotObject]) -> None:
             self.context.guard(lambda: self.take_objects(objects, tag))
 
@@ -96,7 +139,7 @@ class ScanDht(Source):
                 self.subscriptions.remove(scan)
             self.context.guard(done)
 
-        scan = self.dht.local_scan(self.prefix, each, ended)
+        scan = self.dht.local_scan(self.prefix, each, ended, within, self._astray)
         self.subscriptions.append(scan)
 
     def follow(self, tag: int) -> None:
@@ -124,11 +167,11 @@ class ScanDht(Source):
         self._reading.pop(tag, None)
         self.deliver_end(tag)
 
-    def take_objects(self, objects: list[GotObject], tag: int) -> None:
-        """Objects that a scan or gets found: many small ones of one schema are one batch."""
+    def take_objects(self, objects: list[GotObject], tag: int, here: bool = True) -> None:
+        """Objects that a scan of this node or gets found: many small ones of one schema are one batch."""
         for count, batch in decode_many((got.value for got in objects), self._schemas):
             if isinstance(batch, Batch):
-                self.give(batch, tag, count)
+                self.give(self._origin.added(batch, here), tag, count)
             else:
                 self._unread(batch)
 
@@ -139,7 +182,7 @@ class ScanDht(Source):
     def take(self, value: bytes, tag: int) -> None:
         batch = self.read(value)
         if batch is not None:
-            self.give(batch, tag)
+            self.give(self._origin.added(batch), tag)
 
     def read(self, value: bytes) -> Batch | None:
         """The rows of an object; None, and counted, when it has none."""
@@ -181,5 +224,7 @@ class ScanDht(Source):
         for answer in answers:
             if answer.code is not Code.OK:
                 self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
-        self.take_objects([found for answer in answers for found in answer.objects], tag)
+            elif not answer.sure:
+                self.drop(1, KEY_UNSURE, Cause.UNOWNED)
+        self.take_objects([found for answer in answers for found in answer.objects], tag, here=False)
         self._answered(tag)

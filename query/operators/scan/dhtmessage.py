@@ -62,7 +62,7 @@ class ScanDhtMessage(ScanDht):
 
         self.subscriptions.append(self.dht.upcall(self.prefix, passing))
 
-    def take_objects(self, objects: list[GotObject], tag: int) -> None:
+    def take_objects(self, objects: list[GotObject], tag: int, here: bool = True) -> None:
         """Each has a way it came by."""
         for got in objects:
             self.take_object(got.name, got.value, tag)
@@ -94,6 +94,7 @@ class ScanDhtMessage(ScanDht):
         path, payload = read_path(value)
         batch = self.read(payload)
         if batch is not None:
+            batch = self._origin.added(batch)
             number = np.full(batch.num_rows, self._paths.number(path))
             first = int.from_bytes(hashlib.blake2b(name.suffix.encode(), digest_size=8).digest(), "big")
             ids = (np.arange(batch.num_rows, dtype=np.uint64) + np.uint64(first)).view(np.int64)

@@ -13,7 +13,7 @@ from typing import ClassVar
 from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
-from query.causes import Cause
+from query.causes import Cause, added
 from query.dataflow.flow import Probe
 from query.dataflow.marks import Mark
 from query.dataflow.registry import register
@@ -42,6 +42,11 @@ class _Epoch:
     #: How many rows there are, as the nodes counted them, and the result that said so.
     expected: int = 0
     result: Whole | None = None
+    #: The result that was given, and how often.
+    last: Whole | None = None
+    given: int = 0
+    #: Whether rows were missing from it then.
+    short: bool = False
     timer: Timer | None = None
 
 
@@ -101,8 +106,14 @@ class ScanEpochRows(Source):
     def _end(self, tag: int) -> None:
         for epoch in list(self._epochs.values()):
             if epoch.result is not None:
-                self._give(epoch)
+                self._give(epoch, epoch.result)
+            self._count_missing(epoch)
         self.deliver_end(tag)
+
+    def _count_missing(self, epoch: _Epoch) -> None:
+        """Rows that were counted and have not come when nobody waits for them any more."""
+        if epoch.given and epoch.short:
+            self.drop(epoch.expected - epoch.rows, "rows of an epoch that never came", Cause.NOT_DELIVERED)
 
     def _take(self, payload: bytes) -> None:
         number = int.from_bytes(payload[:EPOCH_BYTES], "big")
@@ -142,28 +153,37 @@ class ScanEpochRows(Source):
         if not self._give_if_all(result.epoch, epoch) and epoch.timer is None:
             epoch.timer = self.context.clock.call_later(ROWS_WAIT_S, self._overdue, result.epoch)
         for number in [each for each in self._epochs if each < result.epoch - KEPT_EPOCHS]:
+            self._count_missing(self._epochs[number])
             self._forget(number)
         self._oldest = max(self._oldest, result.epoch - KEPT_EPOCHS)
 
     def _overdue(self, number: int) -> None:
         epoch = self._epochs.get(number)
         if epoch is not None and epoch.result is not None:
-            self.context.guard(lambda: self._give(epoch))
+            result = epoch.result
+            self.context.guard(lambda: self._give(epoch, result))
 
     def _give_if_all(self, number: int, epoch: _Epoch) -> bool:
-        if epoch.result is None or epoch.rows < epoch.expected:
+        if epoch.rows < epoch.expected:
             return False
-        self._give(epoch)
+        if epoch.result is not None:
+            self._give(epoch, epoch.result)
+        elif epoch.last is not None and epoch.short:
+            # It was given without some of its rows, which are here now.
+            self._give(epoch, epoch.last)
         return True
 
-    def _give(self, epoch: _Epoch) -> None:
-        result, epoch.result = epoch.result, None
-        assert result is not None
+    def _give(self, epoch: _Epoch, result: Whole) -> None:
+        """All rows that are here; those of it that are missing make it partial, and their coming revises it."""
+        missing = max(0, epoch.expected - epoch.rows)
+        epoch.result, epoch.last, epoch.short = None, result, missing > 0
+        revision, epoch.given = epoch.given, epoch.given + 1
+        causes = added(result.causes, {Cause.NOT_DELIVERED.number: missing} if missing else {})
         if epoch.timer is not None:
             epoch.timer.cancel()
             epoch.timer = None
         tag = self.context.next_tag()
-        self.context.marks[tag] = Mark(result.epoch, result.revision, result.nodes)
+        self.context.marks[tag] = Mark(result.epoch, revision, result.nodes, causes=causes)
         for batch in epoch.batches:
             self.deliver(batch, tag)
         self.deliver_end(tag)

@@ -8,6 +8,7 @@ come together in one batch. With `sets` each result is a set of its own, to sort
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from query import plan
 from query.aggregation.gather import Gather, Whole
 from query.aggregation.messages import EpochResult
 from query.batch import Batch
-from query.causes import Cause
+from query.causes import Cause, added
 from query.dataflow.budget import LimitReached
 from query.dataflow.flow import Probe
 from query.dataflow.marks import Mark
@@ -164,7 +165,7 @@ class ScanEpochs(Source):
         timer = self._timers.pop(whole.epoch, None)
         if timer is not None:
             timer.cancel()
-        tables = []
+        tables, causes = [], whole.causes
         for states in whole.states:
             grouping = self._shape.grouping()
             try:
@@ -174,11 +175,12 @@ class ScanEpochs(Source):
                 tables.append(grouping.states() if self.options["states"] else grouping.results())
             except (WireError, ExprError, EvalError, pa.ArrowException) as error:
                 self.drop(1, f"malformed states: {error}", Cause.UNREADABLE)
+                causes = added(causes, {Cause.UNREADABLE.number: 1})
         if not tables:
             return
         table = pa.concat_tables([each for each in tables if each.num_rows] or tables[:1])
         if self.options["sets"]:
-            self._give_set(whole, table)
+            self._give_set(replace(whole, causes=causes), table)
             return
         columns = [pa.repeat(pa.scalar(getattr(whole, name), pa.int64()), table.num_rows) for name in COLUMNS]
         columns += [column.combine_chunks() for column in table.columns]
@@ -189,7 +191,7 @@ class ScanEpochs(Source):
     def _give_set(self, whole: Whole, table: pa.Table) -> None:
         """Under a tag of its own, with its end: what is above takes it for the answer to a probe."""
         tag = self.context.next_tag()
-        self.context.marks[tag] = Mark(whole.epoch, whole.revision, whole.nodes)
+        self.context.marks[tag] = Mark(whole.epoch, whole.revision, whole.nodes, causes=whole.causes)
         for data in table.combine_chunks().to_batches():
             self.deliver(Batch(self.options["table"], data), tag)
         self.deliver_end(tag)

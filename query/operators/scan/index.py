@@ -32,6 +32,7 @@ from query.engine.facts import IndexFacts
 from query.expr import ExprError, literal
 from query.index.keys import HASH, PHT, USINGS, can_index, ordered_keys
 from query.index.service import partitioning_keys
+from query.operators.scan.dht import KEY_UNSURE
 from query.plan import Constant, Expression
 from query.wire import SchemaReceiver, WireError, decode
 
@@ -182,6 +183,8 @@ class ScanIndex(Source):
         for answer in answers:
             if answer.code is not Code.OK:
                 self.drop(1, f"not all rows of a key could be read: {answer.code.name}", Cause.NOT_FETCHED)
+            elif not answer.sure:
+                self.drop(1, KEY_UNSURE, Cause.UNOWNED)
             for found in answer.objects:
                 self._take(found.value, tag, first)
 

@@ -14,6 +14,7 @@ from query.batch import Batch
 from query.dataflow.context import Databases
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
+from query.operators.scan.origin import ORIGIN
 from query.operators.scan.reading import MISSING, TABLE, ReadingScan
 
 
@@ -29,6 +30,7 @@ class ScanJdbc(ReadingScan):
         Option("columns", "texts", "the columns to read; all when absent", ()),
         Option("table", "text", TABLE + "that of the database when absent"),
         MISSING,
+        ORIGIN,
     )
 
     def begin(self, keys: Batch | None) -> Iterator[Batch]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
+from query import plan
 from query.batch import Batch
 from query.dataflow.context import LocalTable, with_columns
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.source import Source
+from query.operators.scan.origin import ORIGIN, Origin, check_origin
 
 
 @register
@@ -25,14 +27,20 @@ class ScanLocal(Source):
     OPTIONS: ClassVar = (
         Option("table", "text", "the name under which the node's owner registered the source", required=True),
         Option("columns", "texts", "the columns that are wanted; others may be left unread. All when absent"),
+        ORIGIN,
     )
 
     @classmethod
     def tables(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
         return (options["table"],)
 
+    @classmethod
+    def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_origin(options)
+
     def open(self) -> None:
         super().open()
+        self._origin = Origin(self.context, self.options)
         self._table: LocalTable | None = self.context.services["tables"].open(self.options["table"])
         self._reading: dict[int, Iterator[Batch]] = {}
         self._stops: list[Callable[[], None]] = []
@@ -67,7 +75,7 @@ class ScanLocal(Source):
         super().close()
 
     def _arrived(self, batch: Batch, tag: int) -> None:
-        self.context.guard(lambda: self.deliver(batch, tag))
+        self.context.guard(lambda: self.deliver(self._origin.added(batch), tag))
 
     def _wake(self) -> None:
         if self._reading and not self._running and not self.paused:
@@ -81,7 +89,7 @@ class ScanLocal(Source):
             return False
         tag, batches = next(iter(self._reading.items()))
         batch = next(batches, None)
-        if batch is None or self.deliver(batch, tag) is Flow.DONE:
+        if batch is None or self.deliver(self._origin.added(batch), tag) is Flow.DONE:
             del self._reading[tag]
             self.deliver_end(tag)
             self.context.settle()

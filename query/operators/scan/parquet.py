@@ -9,6 +9,7 @@ from query.batch import Batch
 from query.dataflow.context import Files
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
+from query.operators.scan.origin import ORIGIN
 from query.operators.scan.reading import MISSING, TABLE, ReadingScan
 
 
@@ -23,6 +24,7 @@ class ScanParquet(ReadingScan):
         Option("columns", "texts", "the columns to read; all when absent", ()),
         Option("table", "text", TABLE + "that of the file when absent"),
         MISSING,
+        ORIGIN,
     )
 
     def begin(self, keys: Batch | None) -> Iterator[Batch]:

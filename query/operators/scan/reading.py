@@ -6,9 +6,10 @@ filtered here in any case. What lies in a file does not arrive: a stream probe g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from query import plan
 from query.batch import Batch
 from query.dataflow.context import SourceUnavailable
 from query.dataflow.flow import Flow, Probe, ProbeKind
@@ -16,6 +17,7 @@ from query.dataflow.settings import Option
 from query.dataflow.source import TAGS_MAX, Source
 from query.expr.errors import ExprError
 from query.keys import matching
+from query.operators.scan.origin import ORIGIN, Origin, check_origin
 
 MISSING = Option(
     "missing",
@@ -30,11 +32,16 @@ TABLE = "the table name of the rows; "
 class ReadingScan(Source):
     """Base of scans that read."""
 
-    OPTIONS: ClassVar[Sequence[Option]] = (MISSING,)
+    OPTIONS: ClassVar[Sequence[Option]] = (MISSING, ORIGIN)
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_origin(options)
 
     def open(self) -> None:
         super().open()
         self._seed = self.context.rng.bits64()
+        self._origin = Origin(self.context, self.options)
         self._probes: dict[int, Probe] = {}
         #: The rows of the oldest probe.
         self._rows: Iterator[Batch] | None = None
@@ -100,7 +107,7 @@ class ReadingScan(Source):
             except ExprError as error:
                 self.drop(batch.num_rows, str(error), error.cause)
                 return Flow.MORE
-        return self.deliver(batch, probe.tag)
+        return self.deliver(self._origin.added(batch), probe.tag)
 
     def _unavailable(self, error: SourceUnavailable, tag: int) -> None:
         if self.options["missing"] == "fail":

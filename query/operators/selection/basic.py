@@ -13,8 +13,8 @@ from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.operators.selection.predicate import predicate_expression
-from query.plan import Constant, Expression, Function, fields_of
+from query.operators.selection.predicate import condition_expression
+from query.plan import Constant, Expression, fields_of
 
 
 @register
@@ -34,11 +34,8 @@ class Selection(Operator):
         return frozenset(fields_of(*self._condition()))
 
     def _condition(self) -> list[Expression]:
-        conditions = [predicate_expression(self.spec.predicates), self.options["where"]]
-        given = [condition for condition in conditions if condition is not None]
-        if len(given) == 2:
-            return [Function("and", tuple(given))]
-        return given or [Constant("true", "bool")]
+        condition = condition_expression(self.spec.predicates, self.options["where"])
+        return [Constant("true", "bool") if condition is None else condition]
 
     def process(self, batch: Batch, tag: int, port: int) -> Flow:
         rows, (keep,) = self._evaluator(batch)

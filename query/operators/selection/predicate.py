@@ -1,4 +1,4 @@
-"""Predicate objects of UFL as one expression (PIER Appendix A)."""
+"""Predicate objects of UFL, and the setting `where` beside them, as one expression (PIER Appendix A)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ _FUNCTIONS = {
     ">": "greater",
     ">=": "greater_equal",
 }
+
+
+def condition_expression(predicates: Sequence[Predicate], where: Expression | None) -> Expression | None:
+    """All that a row must satisfy, as a truth value whatever its parts are: NULL is one, and is not true."""
+    given = [each for each in (predicate_expression(predicates), where) if each is not None]
+    return Function("and", tuple(given)) if given else None
 
 
 def predicate_expression(predicates: Sequence[Predicate]) -> Expression | None:

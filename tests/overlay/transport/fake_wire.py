@@ -10,6 +10,7 @@ from overlay.transport.config import DEFAULT, TransportConfig
 from overlay.transport.identity import Identity
 from overlay.transport.keyring import Keyring, new
 from overlay.transport.machine import UdpCC
+from overlay.transport.versions import Versions
 
 RING = new(bytes(range(32)), 1)
 #: When the copies of a datagram arrive, in seconds from now; none means lost.
@@ -27,12 +28,15 @@ class Endpoint:
         ring: Keyring | None = RING,
         config: TransportConfig = DEFAULT,
         identity: Identity | None = None,
+        versions: Versions | None = None,
     ) -> None:
         self.address = address
         number = int(address.rpartition(":")[2])
         node_id = number.to_bytes(20, "big") if identity is None else identity.node_id
         epoch = (number << 48 | life).to_bytes(8, "big")
-        self.machine = UdpCC(node_id=node_id, epoch=epoch, keyring=ring, config=config, identity=identity)
+        self.machine = UdpCC(
+            node_id=node_id, epoch=epoch, keyring=ring, config=config, identity=identity, versions=versions
+        )
         self.received: list[tuple[str, bytes]] = []
         self.told: dict[object, list[bool]] = {}
         #: The payload that answers a message, if any does.

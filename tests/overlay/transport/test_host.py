@@ -13,7 +13,7 @@ import trio
 from overlay.transport import LOCAL, MessageHost, open_messenger
 from overlay.transport.keyring import Keyring, new
 from runtime.api import Address
-from runtime.message import Codec, Message
+from runtime.message import Codec, Message, NotUnderstood
 from runtime.native import NativeRuntime, open_native
 from runtime.native.address import split_address
 
@@ -32,6 +32,13 @@ class Answer(Message, frozen=True, tag=2):
 
 class Unknown(Message, frozen=True, tag=3):
     text: str
+
+
+class LooseAsk(Message, frozen=True, tag=1):
+    """The same kind as `Ask`, as a node would send it that has it wrong."""
+
+    number: int | str
+    body: bytes
 
 
 CODEC = Codec([Ask, Answer])
@@ -128,14 +135,50 @@ async def test_handlers_that_raise_are_counted_and_the_node_goes_on() -> None:
 
 
 @pytest.mark.trio
-async def test_what_nobody_understands_is_counted() -> None:
+async def test_what_nobody_understands_is_counted_and_told_to_its_sender() -> None:
     async with open_native() as one, open_native() as two:
-        a, b = open_messenger(one, Codec([Ask, Unknown]), LOCAL, RING), start(two)
+        a, b = open_messenger(one, Codec([Ask, Unknown, NotUnderstood]), LOCAL, RING), start(two)
         told: list[bool] = []
         a.send(two.address, Unknown("?"), told.append)
         a.send(two.address, Ask(1, b""), told.append)
         await wait_until(lambda: len(told) == 2)
         assert dict(b.statistics().dropped) == {"undecodable": 1, "unhandled": 1}
+        await wait_until(lambda: dict(a.statistics().not_understood) == {"Unknown": 1, "Ask": 1})
+        # Whoever sends more of them need not wait to learn that nothing comes of it.
+        a.send(two.address, Unknown("?"), told.append)
+        await wait_until(lambda: told[2:] == [False])
+        assert a.statistics().refused == {"not_understood": 1}
+
+
+@pytest.mark.trio
+async def test_the_word_that_something_was_not_understood_is_never_answered() -> None:
+    """Neither end knows that kind of message: each says so at most once."""
+    async with open_native() as one, open_native() as two:
+        a, b = open_messenger(one, Codec([Ask, Unknown]), LOCAL, RING), start(two)
+        told: list[bool] = []
+        a.send(two.address, Unknown("?"), told.append)
+        await wait_until(lambda: a.statistics().dropped.get("undecodable") == 1)
+        b.send(one.address, Ask(1, b""), told.append)
+        await wait_until(lambda: len(told) == 2)
+        await wait_until(lambda: b.statistics().dropped.get("undecodable") == 2)
+        with trio.move_on_after(0.3):
+            await wait_until(lambda: a.statistics().messages_received > 2)
+        assert (a.statistics().messages_received, b.statistics().messages_received) == (2, 2)
+
+
+@pytest.mark.trio
+async def test_a_malformed_message_does_not_shut_out_its_kind() -> None:
+    async with open_native() as one, open_native() as two:
+        loose = Codec([LooseAsk, Answer, NotUnderstood])
+        a, b = open_messenger(one, loose, LOCAL, RING), start(two)
+        got: list[int] = []
+        b.on(Ask, lambda sender, ask: got.append(ask.number))
+        told: list[bool] = []
+        a.send(two.address, LooseAsk("not a number", b""), told.append)
+        await wait_until(lambda: dict(a.statistics().not_understood) == {"LooseAsk malformed": 1})
+        a.send(two.address, LooseAsk(7, b""), told.append)
+        await wait_until(lambda: got == [7])
+        assert b.statistics().dropped == {"undecodable": 1}
 
 
 @pytest.mark.trio

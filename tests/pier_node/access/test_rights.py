@@ -10,7 +10,7 @@ from pier_node.access.clients import Client
 from pier_node.access.rates import Hold, RateLimits
 from pier_node.access.rights import may_run
 from pier_node.access.tokens import Token, TokenBook, digest
-from pier_node.engine.compilers import LANGUAGES, Question, Text, compiled
+from pier_node.engine.compilers import Job, Question, Text, planned
 from pier_node.node_service import ComposedService
 from pier_node.protocol import messages as m
 from pier_node.protocol.server import Gone
@@ -165,7 +165,7 @@ def test_connections_from_one_address(engine: ScriptedEngine) -> None:
 
 def plan(text: str) -> Plan:
     """As a node makes it of what a client sends."""
-    made = compiled(LANGUAGES["ufl"], Text(f"%opgraph(g) {{ {text} }}", "ab12", 0))
+    made = planned(Job("ufl", Text(f"%opgraph(g) {{ {text} }}", "ab12", 0)))
     assert isinstance(made, Question), made
     return made.plan
 
@@ -214,7 +214,7 @@ def test_the_stages_of_a_query_follow_what_its_operators_will_read() -> None:
 
 def test_a_setting_is_given_once_in_whatever_case() -> None:
     text = f"%opgraph(g) {{ {SOURCE} %operator(p) {{ type = put ns = own NS = stolen sources[0] = s }} }}"
-    refused = compiled(LANGUAGES["ufl"], Text(text, "ab12", 0))
+    refused = planned(Job("ufl", Text(text, "ab12", 0)))
     assert isinstance(refused, Failure) and "given twice" in refused.message
 
 

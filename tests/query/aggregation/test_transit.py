@@ -10,6 +10,7 @@ from query.aggregation.messages import Psr
 from query.aggregation.session import SessionCounts, SessionSpec
 from query.aggregation.strategy import parse
 from query.aggregation.transit import HOPS_TRIED_MAX, Transit
+from query.causes import Cause
 from runtime.api import Address
 from runtime.message import Message
 
@@ -23,12 +24,14 @@ class Overlay:
         self.me = NodeRef(bytes(20), "me:1")
         self.hops = list(hops)
         self.sent: list[tuple[Address, Callable[[bool], None]]] = []
+        self.last: Message | None = None
 
     def next_hop(self, key: int, avoid: Sequence[Address] = ()) -> NodeRef | None:
         return next((NodeRef(bytes(20), hop) for hop in self.hops if hop not in avoid), None)
 
     def send(self, to: Address, message: Message, notice: Callable[[bool], None]) -> None:
         self.sent.append((to, notice))
+        self.last = message
 
     def tell(self, arrived: bool) -> Address:
         """Ends the last message and returns where it went."""
@@ -62,6 +65,19 @@ def test_a_next_hop_that_is_gone_is_replaced_at_once_and_for_good() -> None:
     assert overlay.tell(False) == "a:1", "once more, with the same number"
     assert overlay.tell(True) == "b:1"
     assert (way.parent, way.counts.rerouted, way.pending) == ("b:1", 1, 0)
+
+
+def test_a_state_that_takes_another_way_says_that_it_may_be_counted_twice() -> None:
+    """Who did not acknowledge it may have taken it: then all nodes seem to be in the epoch, and one is in it twice."""
+    for name in ("DHT-Hi-Learned", "DHT-Hi-Optimal"):
+        overlay = Overlay("a:1", "b:1")
+        way = transit(name, overlay)
+        way.send(PSR) if name == "DHT-Hi-Learned" else way.send_to("parent:1", PSR)
+        overlay.tell(False)
+        assert overlay.last == PSR, "once more to the same, who knows it by its number"
+        overlay.tell(False)
+        assert isinstance(overlay.last, Psr)
+        assert overlay.last.causes == {Cause.DOUBLED.number: 1}
 
 
 def test_a_redirect_holds_for_trees_only_until_the_new_parent_is_gone() -> None:

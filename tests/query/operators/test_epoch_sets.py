@@ -6,10 +6,15 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 import ufl
 from query.batch import Batch, from_pydict
+from query.causes import Cause
 from query.dataflow.marks import Mark, mark_of
+from query.engine.messages import PeerBatch
 from query.plan import Plan
+from runtime.sim.messages import MessageNetwork
 from tests.query.engine.cluster import Cluster, Collector
 
 EPOCHS = """
@@ -129,12 +134,38 @@ def test_a_client_that_is_behind_misses_epochs_and_that_is_counted() -> None:
     cluster.world.run_for(4.0)
     growing.sink.reading = True
     query.ready()
+    cluster.world.run_for(4.0)
+    assert any(mark.skipped for mark, _ in epochs(growing.sink)), "what comes next says what was left out"
     assert len(list(epochs(growing.sink))) < 6
     run = next(iter(cluster.nodes[0].executor.runs.values()))
     assert any("too slow" in reason for reason in run.report().dropped)
+    assert run.report().causes[Cause.READER_SLOW.number] >= 1
     query.cancel("enough")
     cluster.world.run_for(5.0)
     assert cluster.leftovers() == []
+
+
+def test_an_epoch_without_some_of_its_rows_is_partial_until_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows of one node take longer than their number: the epoch says what it lacks, and is revised when they come."""
+    growing = Growing()
+    slow = growing.cluster.hosts[1].runtime.index
+    plain = MessageNetwork.send
+
+    def send(network: MessageNetwork, sender: Any, to: str, message: Any, notice: Any) -> None:
+        if sender.index == slow and isinstance(message, PeerBatch):
+            world = growing.cluster.world
+            world.call_at(world.now + 0.1, notice, True)
+            world.call_at(world.now + 4.0, lambda _: plain(network, sender, to, message, None), None)
+        else:
+            plain(network, sender, to, message, notice)
+
+    monkeypatch.setattr(MessageNetwork, "send", send)
+    answers = [
+        (mark.revision, mark.causes, len(rows)) for mark, rows in growing.run(plan(ROWS)) if mark.epoch == 0
+    ]
+    assert answers == [(0, {Cause.NOT_DELIVERED.number: 3}, 3), (1, {}, 6)]
 
 
 def test_marks_survive_only_as_marks() -> None:

@@ -238,8 +238,12 @@ def test_a_paused_host_does_everything_late_and_at_once() -> None:
     cancelled = b.runtime.call_later(2.0, lambda _: fired.append((0.0, 0.0)), None)
     told: list[str] = []
     world.call_at(0.5, lambda _: pause(b, 5.5), None)
-    world.call_at(0.6, lambda _: a.messenger.send(b.address, Note(1), lambda ok: told.append(f"1 {ok}")), None)
-    world.call_at(4.0, lambda _: a.messenger.send(b.address, Note(2), lambda ok: told.append(f"2 {ok}")), None)
+    world.call_at(
+        0.6, lambda _: a.messenger.send(b.address, Note(1), lambda ok: told.append(f"1 {ok}")), None
+    )
+    world.call_at(
+        4.0, lambda _: a.messenger.send(b.address, Note(2), lambda ok: told.append(f"2 {ok}")), None
+    )
     world.call_at(5.0, lambda _: cancelled.cancel(), None)
     world.run_until(5.9)
     assert not seen and not fired, "nothing runs"
