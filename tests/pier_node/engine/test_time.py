@@ -11,6 +11,7 @@ from pier_node.engine.dictionary import Dictionary
 from pier_node.protocol.messages import Limits as Wanted
 from pier_node.service import QueryRequest
 from query.batch import from_pydict
+from query.dataflow.budget import Limits
 from query.engine.proxy import ProxyQuery
 from tests.query.engine.cluster import Cluster
 from tests.sql.test_continuous import Epochs
@@ -67,3 +68,16 @@ def test_no_repeated_query_outlives_its_time(cluster: Cluster, monkeypatch: pyte
         assert sink.answers, "some epochs were answered"
         assert sink.account is not None and sink.account.ended == "limit"
         assert any("time_s = 7" in note for note in sink.account.notes)
+
+
+def test_an_epoch_that_never_ends_ends_its_query(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a query that nobody gave a time: it would wait for that epoch for a month."""
+    text = "SELECT count(*) AS n FROM fw JOIN h ON fw.src = h.src EVERY '2 seconds'"
+    node, sink = Node(cluster, 1), Epochs()
+    node.service.query(QueryRequest(text, "sql"), sink)
+    cluster.world.run_for(5.0)
+    monkeypatch.setattr(ProxyQuery, "_overdue", broken)
+    monkeypatch.setattr(ProxyQuery, "_call", broken)
+    cluster.world.run_for(Limits().time_s + WATCH_GRACE_S + 3.0)
+    assert sink.answers and sink.account is not None and sink.account.ended == "limit"
+    assert any("it had not ended: given up" in note for note in sink.account.notes)
