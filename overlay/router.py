@@ -88,8 +88,9 @@ class Router(Protocol):
         """Joins through any member; tries for ever, in turn, until one lets it in."""
         ...
 
-    def leave(self) -> None:
-        """Tells the neighbours and stops; what this node owned passes to them at once."""
+    def leave(self, whole: bool = True) -> None:
+        """Tells the neighbours and stops; what this node owned passes to them at once. `whole`: so did all objects in
+        it."""
         ...
 
     def route(self, key: int, message: Message, notice: Notice | None = None) -> None:
@@ -163,4 +164,8 @@ class Router(Protocol):
 
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         """Calls handler for each of the nearest neighbours that is given up, long after it was found silent."""
+        ...
+
+    def on_namesake(self, handler: Callable[[Address], None]) -> None:
+        """Calls handler with the address of a node that says it has this node's own id."""
         ...

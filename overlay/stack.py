@@ -17,8 +17,13 @@ from overlay.dht.messages import DHT_MESSAGES
 from overlay.dht.publisher import Publisher, PublisherStatistics
 from overlay.dht.recall import Recall
 from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
+from overlay.loads import LoadWords
 from overlay.relay import RELAY_MESSAGES, Relays, RelayStatistics
 from overlay.ring import NodeRef
+from overlay.roster.config import RosterConfig
+from overlay.roster.messages import ROSTER_MESSAGES
+from overlay.roster.namesakes import Namesakes
+from overlay.roster.roster import Roster, RosterStatistics
 from overlay.router import Router
 from overlay.spread.messages import SPREAD_MESSAGES
 from overlay.spread.spread import Spread, SpreadStatistics
@@ -31,6 +36,7 @@ OVERLAY_MESSAGES: tuple[type[Message], ...] = (
     *BAMBOO_MESSAGES,
     *DHT_MESSAGES,
     *SPREAD_MESSAGES,
+    *ROSTER_MESSAGES,
     *RELAY_MESSAGES,
     NotUnderstood,
 )
@@ -62,6 +68,8 @@ class OverlayConfig:
     trees: TreesConfig = field(default_factory=TreesConfig)
     #: Register in the distribution trees; without, broadcasts by tree do not reach this node.
     in_trees: bool = True
+    #: Who belongs to the ring; None: nobody keeps count, and who is not there is not missed.
+    roster: RosterConfig | None = None
 
 
 def _bamboo(runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig) -> StackRouter:
@@ -79,6 +87,7 @@ class OverlayStatistics:
     spread: SpreadStatistics
     trees: TreeStatistics
     relay: RelayStatistics
+    roster: RosterStatistics | None = None
 
 
 class OverlayNode:
@@ -87,9 +96,11 @@ class OverlayNode:
     __slots__ = (
         "config",
         "dht",
+        "loads",
         "messenger",
         "publisher",
         "recall",
+        "roster",
         "router",
         "runtime",
         "spread",
@@ -97,8 +108,14 @@ class OverlayNode:
     )
 
     def __init__(
-        self, runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig | None = None
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        node_id: int,
+        config: OverlayConfig | None = None,
+        peer_id: Callable[[Address], bytes | None] | None = None,
     ) -> None:
+        """`peer_id` is the id that the node at an address has proven, where nodes do that."""
         config = config or OverlayConfig()
         if config.router not in ROUTERS:
             raise ValueError(f"router: there is no {config.router!r}; there are {', '.join(ROUTERS)}")
@@ -112,11 +129,18 @@ class OverlayNode:
         self.dht = Dht(runtime, wire, self.router, config.dht)
         self.publisher = Publisher(runtime, self.dht)
         self.spread = Spread(runtime, wire, self.router)
+        self.loads = LoadWords(self.dht, self.spread)
         self.recall = Recall(runtime, self.router, self.spread, self.publisher, self.dht.doubts)
         self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
+        self.roster: Roster | None = None
+        if config.roster is not None:
+            namesakes = Namesakes(runtime, messenger, self.router, peer_id)
+            self.roster = Roster(runtime, wire, self.router, self.spread, config.roster, namesakes)
 
     def start(self) -> None:
         """Becomes the first member of a new ring."""
+        if self.roster is not None:
+            self.roster.begin()
         self.router.start()
         self._go()
 
@@ -126,21 +150,28 @@ class OverlayNode:
         member = self.router.joined
         self.router.join(gateways)
         if not member:
+            if self.roster is not None:
+                self.roster.begin(gateways)
             self._go()
 
     def leave(self, done: Callable[[], None]) -> None:
         """Gives its objects to those who will own them, says goodbye, and calls done."""
         timer: Timer | None = None
 
-        def go() -> None:
+        failed_before = self.dht.statistics().handover.failed
+
+        def go(in_time: bool = True) -> None:
             nonlocal timer
             if timer is not None:
                 timer.cancel()
                 timer = None
-                self.router.leave()
+                if self.roster is not None:
+                    self.roster.leave()
+                failed = self.dht.statistics().handover.failed - failed_before
+                self.router.leave(in_time and not failed and not self.dht.doubts)
                 done()
 
-        timer = self.runtime.call_later(LEAVE_MAX_S, lambda _: go(), None)
+        timer = self.runtime.call_later(LEAVE_MAX_S, lambda _: go(in_time=False), None)
         self.trees.stop()
         if self.router.joined:
             self.dht.leave(go)
@@ -154,6 +185,7 @@ class OverlayNode:
             publisher=self.publisher.statistics(),
             spread=self.spread.statistics(),
             trees=self.trees.statistics(),
+            roster=None if self.roster is None else self.roster.statistics(),
             relay=self.messenger.statistics(),
         )
 

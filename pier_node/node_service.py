@@ -5,6 +5,7 @@ A node whose engine is absent gets `NoEngine`, which refuses every question abou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pier_node.service import (
     FeedControl,
     LogName,
     LogState,
+    MembersView,
     NodeStatus,
     OverlayService,
     Publication,
@@ -49,6 +51,12 @@ class ComposedService:
     def doors(self, done: Reply[RingView]) -> None:
         self.overlay.doors(done)
 
+    def members(self, done: Reply[MembersView]) -> None:
+        self.overlay.members(done)
+
+    def retire(self, who: str, done: Reply[None]) -> None:
+        self.overlay.retire(who, done)
+
     def put(
         self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Reply[None]
     ) -> None:
@@ -77,6 +85,12 @@ class ComposedService:
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         self.engine.settle(settlement, done)
+
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        self.engine.unpublish(table, keys, done)
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        self.engine.allow(may_publish)
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         self.engine.describe(request, done)
@@ -132,6 +146,12 @@ class NoEngine:
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         done(NO_ENGINE)
+
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        done(NO_ENGINE)
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        """Nothing was published here."""
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         done(NO_ENGINE)

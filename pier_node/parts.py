@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from overlay.ring import from_wire
+from overlay.roster.roster import Roster
 from overlay.stack import OverlayNode
 from overlay.transport import MessageHost, open_messenger
 from pier_node.access.rates import Hold, RateLimits
 from pier_node.access.tokens import TokenBook
 from pier_node.config import Config
+from pier_node.engine.published import LoadJournal
 from pier_node.engine.result_log import LogLimits
 from pier_node.engine.service import QueryService
 from pier_node.engine.tables import NodeTables
@@ -49,6 +51,7 @@ class NodeParts:
 
     messenger: MessageHost
     overlay: OverlayNode
+    roster: Roster
     engine: EngineNode
     tables: NodeTables
     server: ClientServer
@@ -66,9 +69,11 @@ def build_node(
     figures: Callable[[], dict[str, Any]] = dict,
     services: dict[str, Any] | None = None,
     release: str = "",
+    loads: LoadJournal | None = None,
 ) -> NodeParts:
     """`describe` adds what only the process knows to a status, `figures` what it knows of its sources and runtime;
-    `services` are for operators that read files and databases; `release` is what peers are told of this node."""
+    `services` are for operators that read files and databases; `release` is what peers are told of this node; what
+    it has published before stands in `loads`."""
     messenger = open_messenger(
         runtime,
         Codec(NODE_MESSAGES),
@@ -79,7 +84,10 @@ def build_node(
         release=release,
     )
     messenger.revoke(credentials.revoked)
-    overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())
+    overlay = OverlayNode(
+        runtime, messenger, from_wire(credentials.node_id), config.overlay_config(), messenger.peer_id
+    )
+    assert overlay.roster is not None
     tables = NodeTables()
     most = config.client.memory_bytes_max
     engine = EngineNode(runtime, overlay, tables, services, client_memory_bytes_max=most)
@@ -93,11 +101,16 @@ def build_node(
             "keys": KeyFigures(messenger.keys_held, messenger.seals_with.hex(), server.tokens_known),
             **figures(),
             "staging": queries.staging.statistics(),
+            "loads": queries.published.statistics(),
             "logs": queries.logs.statistics(),
         }
 
-    queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max, log_limits(config))
-    facts = OverlayFacts(runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread)
+    queries = QueryService(
+        runtime, engine, config.limits, config.client.staged_bytes_max, loads, log_limits(config)
+    )
+    facts = OverlayFacts(
+        runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread, overlay.roster
+    )
     server = ClientServer(
         runtime,
         ComposedService(facts, queries),
@@ -105,7 +118,8 @@ def build_node(
         server_options(config, credentials.tokens),
         journal,
     )
-    return NodeParts(messenger, overlay, engine, tables, server, snapshots, facts.brief)
+    queries.published.restore(server.may_publish, lambda: overlay.router.joined)
+    return NodeParts(messenger, overlay, overlay.roster, engine, tables, server, snapshots, facts.brief)
 
 
 def server_options(config: Config, tokens: TokenBook | None) -> ServerOptions:

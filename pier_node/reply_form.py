@@ -12,7 +12,16 @@ import msgspec
 
 from pier_node.protocol import messages as m
 from pier_node.protocol.arrow import schema_bytes
-from pier_node.service import Description, Failure, LogState, NodeStatus, PublicationResult, RingView
+from pier_node.protocol.fields import BYTES_MAX
+from pier_node.service import (
+    Description,
+    Failure,
+    LogState,
+    MembersView,
+    NodeStatus,
+    PublicationResult,
+    RingView,
+)
 from runtime.message import Message
 
 #: Of prose about a query, and of a name; well below what the messages allow.
@@ -21,7 +30,7 @@ NAME_CHARS_MAX = 1_000
 #: Entries of a listing beyond which it says less but still arrives in one frame.
 ENTRIES_MAX = 10_000
 #: Larger counts, which no honest node has, are told as this.
-COUNT_MAX = (1 << 48) - 1
+COUNT_MAX = BYTES_MAX
 
 
 def clip(text: str, chars_max: int = PROSE_CHARS_MAX) -> str:
@@ -30,7 +39,7 @@ def clip(text: str, chars_max: int = PROSE_CHARS_MAX) -> str:
 
 def bounded_account(account: m.Account) -> m.Account:
     """Texts and counts as the protocol carries them: what peers reported never costs a client its connection."""
-    counts = ("asked", "answered", "empty", "failed", "unreachable", "rows", "bytes")
+    counts = ("asked", "answered", "empty", "failed", "unreachable", "absent", "rows", "bytes")
     return msgspec.structs.replace(
         account,
         query=clip(account.query, NAME_CHARS_MAX),
@@ -39,6 +48,7 @@ def bounded_account(account: m.Account) -> m.Account:
             clip(reason, NAME_CHARS_MAX): _count(count)
             for reason, count in islice(account.dropped.items(), m.NAMES_MAX)
         },
+        causes={cause: _count(count) for cause, count in islice(account.causes.items(), m.NAMES_MAX)},
         **{name: _count(getattr(account, name)) for name in counts},
     )
 
@@ -78,8 +88,11 @@ def reply_message(request: int, result: object) -> Message:
             return _status_message(request, result)
         case RingView():
             return m.RingIs(request, result.nodes[:ENTRIES_MAX], result.whole)
+        case MembersView():
+            return m.MembersAre(request, result.members[: m.LISTED_MAX])
         case PublicationResult():
-            return m.Published(request, result.rows, result.objects, result.refused, dict(result.dropped))
+            dropped, unconfirmed = dict(result.dropped), result.unconfirmed
+            return m.Published(request, result.rows, result.objects, result.refused, dropped, unconfirmed)
         case Description(schema, divisible):
             return m.Described(request, b"" if schema is None else schema_bytes(schema), divisible)
         case LogState(first, after, ended):
@@ -117,4 +130,5 @@ def _status_message(request: int, status: NodeStatus) -> m.StatusIs:
         status.client_address,
         status.sources,
         dict(status.figures),
+        tuple(clip(remark) for remark in status.remarks),
     )

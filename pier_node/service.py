@@ -33,6 +33,7 @@ from pier_node.protocol.messages import (
     Account,
     Language,
     Limits,
+    MemberEntry,
     NodeEntry,
     Position,
     QueryEntry,
@@ -51,7 +52,7 @@ UNKNOWN_TABLE = "unknown_table"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request could not be done. `kind` is one of `messages.FAILURE_KINDS`: whose fault it is."""
+    """Why a request could not be done. `kind` is one of `protocol.fields.FAILURE_KINDS`: whose fault it is."""
 
     kind: str
     message: str
@@ -124,6 +125,15 @@ class NodeStatus:
     client_address: str = ""
     sources: tuple[str, ...] = ()
     figures: Mapping[str, Scalar] = field(default_factory=dict)
+    #: What whoever looks after the node should know now.
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MembersView:
+    """Everybody the roster of this node knows, in order of ids."""
+
+    members: tuple[MemberEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,8 @@ class Publication:
     lifetime_s: float | None = None
     client: str = ""
     stage: Stage | None = None
+    #: The token's name: its rows go when it may not publish any more.
+    owner: str = ""
     share: Share = field(default_factory=Share)
 
 
@@ -157,12 +169,14 @@ class LogName:
 
 @dataclass(frozen=True, slots=True)
 class PublicationResult:
-    """Rows taken, objects they became, rows the DHT refused, and drops by reason."""
+    """Rows taken, objects they became, rows the DHT refused, and drops by reason. Unconfirmed are objects of which it
+    is not known yet that everybody sees them, or no longer does; the node goes on with them."""
 
     rows: int
     objects: int
     refused: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
+    unconfirmed: int = 0
 
 
 class AnswerSink(Protocol):
@@ -206,6 +220,10 @@ class FeedControl(Protocol):
         """So many bytes of batches are dealt with: the client may send as many more."""
         ...
 
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None:
+        """How far a publication is that takes its time."""
+        ...
+
     def finish(self, result: PublicationResult) -> None: ...
 
     def fail(self, failure: Failure) -> None: ...
@@ -236,6 +254,14 @@ class OverlayService(Protocol):
         """Every member, with the arc it owns and where clients reach it."""
         ...
 
+    def members(self, done: Reply[MembersView]) -> None:
+        """Everybody who belongs to the ring, and whether it is there."""
+        ...
+
+    def retire(self, who: str, done: Reply[None]) -> None:
+        """Expects a member no more that is not there, by its id or the beginning of it, or by its host name."""
+        ...
+
     def put(
         self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Reply[None]
     ) -> None: ...
@@ -264,6 +290,14 @@ class EngineService(Protocol):
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         """Decides about rows that were staged here."""
+        ...
+
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        """Ends a published table, or some keys of it, at every node."""
+        ...
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        """Whether a token, by name, may publish into a table: asked anew whenever tokens change."""
         ...
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None: ...

@@ -180,7 +180,13 @@ class Session:
             case m.Publish():
                 feed = self._feeds[request] = Publishing(self, request)
                 asked = Publication(
-                    event.table, event.keys, event.lifetime_s, self.label, event.stage, self._share
+                    event.table,
+                    event.keys,
+                    event.lifetime_s,
+                    self.label,
+                    event.stage,
+                    self._name(),
+                    self._share,
                 )
                 feed.attach(self._service.publish(asked, feed))
             case Spoilt():
@@ -192,7 +198,7 @@ class Session:
                 if publishing := self._feeds.get(request):
                     self._watch(request, self._limits.publish_s_max, "client.publish_s_max")
                     publishing.end()
-            case m.Settle():
+            case m.Settle() | m.Unpublish():
                 self._watch(request, self._limits.publish_s_max, "client.publish_s_max")
                 self._call(request, event)
             case _:
@@ -223,9 +229,12 @@ class Session:
             unknown_tables,
         )
 
+    def _name(self) -> str:
+        return (self.client or ANYONE).name
+
     def _own_log(self, log: str) -> LogName:
         """Logs have the names their readers gave them: each client has its own."""
-        return LogName((self.client or ANYONE).name, log)
+        return LogName(self._name(), log)
 
     def _call(self, request: int, event: machine.Event) -> None:
         """A question with one answer."""
@@ -240,6 +249,10 @@ class Session:
                 self._service.ring(what == "whole-ring", done)
             case m.Call(what="doors"):
                 self._service.doors(done)
+            case m.Call(what="members"):
+                self._service.members(done)
+            case m.Call(what="retire"):
+                self._service.retire(event.argument, done)
             case m.Call(what="tables"):
                 self._service.tables(lambda result: self.finish(request, tables_message(request, result)))
             case m.Call(what="queries"):
@@ -256,6 +269,8 @@ class Session:
                 self._service.describe(self._query_request(event), done)
             case m.Settle(_, load, table, verdict, tasks):
                 self._service.settle(Settlement(load, table, verdict, tasks), done)
+            case m.Unpublish(_, table, keys):
+                self._service.unpublish(table, keys, done)
             case m.OpenLog():
                 asked = self._query_request(event, event.limits, unknown_tables=event.unknown_tables)
                 self._service.open_log(self._own_log(event.log), event.lease_s, asked, done)

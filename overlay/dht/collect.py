@@ -50,7 +50,7 @@ class Batch(Generic[R]):
 class Reading:
     """One get over as many pages as it takes."""
 
-    __slots__ = ("_done", "_get", "_objects", "_size", "_submit", "_sure", "_want")
+    __slots__ = ("_done", "_get", "_objects", "_settled", "_size", "_submit", "_sure", "_want")
 
     def __init__(
         self, get: GetObject, submit: Callable[[Sequence[Entry]], None], done: Callable[[Got], None]
@@ -60,7 +60,7 @@ class Reading:
         self._done = done
         self._want = to_want(get)
         self._objects: list[GotObject] = []
-        self._sure = True
+        self._sure = self._settled = True
         self._size = 0
 
     def entry(self) -> Entry:
@@ -71,13 +71,14 @@ class Reading:
             self._done(Got(code, tuple(self._objects)))
             return
         self._sure = self._sure and answer.sure
+        self._settled = self._settled and answer.settled
         namespace, key = self._get.namespace, self._get.key
         for found in answer.found:
             self._size += len(found.value)
             name = Name(namespace, key, found.suffix)
-            self._objects.append(GotObject(name, found.value, found.lifetime_ms / 1000))
+            self._objects.append(GotObject(name, found.value, found.lifetime_ms / 1000, found.age_ms / 1000))
         if not answer.more:
-            self._done(Got(Code.OK, tuple(self._objects), self._sure))
+            self._done(Got(Code.OK, tuple(self._objects), self._sure, self._settled))
         elif self._size > GET_BYTES_MAX:
             self._done(Got(Code.LIMIT, tuple(self._objects)))
         else:

@@ -4,6 +4,10 @@ A node that is given up takes what it stored with it; so does one that is starte
 with their next renewals, which may be minutes away. Until then "nothing there" is not known, and whoever reads the arc
 says so. A doubt ends when those that had the arc before say that they gave all of it (`handover`), or when every
 publisher of the ring has looked after its objects there (`recall`).
+
+Where objects are made from other objects, as the entries of an index from rows, those whose maker died with them come
+back only after the rows have. So a piece that publishers have looked after is unsettled until whoever makes such
+objects says so (`settled`); where nobody does, there are none.
 """
 
 from __future__ import annotations
@@ -20,11 +24,15 @@ DOUBTS_MAX = 64
 class Doubts:
     """Pieces of the circle, each with a number: one that comes again is another."""
 
-    __slots__ = ("_next", "_pieces", "arose", "ended")
+    __slots__ = ("_next", "_pieces", "_unsettled", "arose", "ended", "settles")
 
     def __init__(self) -> None:
         self._pieces: dict[int, Arc] = {}
         self._next = 0
+        #: Pieces in which nothing published is missing, but what is made from it may be.
+        self._unsettled: dict[int, Arc] = {}
+        #: Whether somebody at this node makes objects from others, and says when they are there again.
+        self.settles = False
         #: Called when there is a new doubt, and whenever one has ended.
         self.arose: list[Callable[[], None]] = []
         self.ended: list[Callable[[], None]] = []
@@ -67,11 +75,29 @@ class Doubts:
 
     def cleared(self, numbers: Sequence[int]) -> None:
         """Nothing is missing any more where these doubts were."""
+        if self.settles:
+            for number in numbers:
+                if number in self._pieces and len(self._unsettled) < DOUBTS_MAX:
+                    self._unsettled[number] = self._pieces[number]
+                elif number in self._pieces:
+                    self._unsettled = {number: WHOLE}
         self._replace({number: piece for number, piece in self._pieces.items() if number not in numbers})
+
+    def unsettled(self) -> dict[int, Arc]:
+        return dict(self._unsettled)
+
+    def settled(self, numbers: Sequence[int]) -> None:
+        """What is made from objects there is there, too."""
+        self._unsettled = {number: each for number, each in self._unsettled.items() if number not in numbers}
+
+    def is_settled(self, identifier: int) -> bool:
+        return not any(piece.contains(identifier) for piece in self._unsettled.values())
 
     def keep_within(self, arc: Arc | None) -> None:
         """What this node has lost is not its concern."""
         kept = {} if arc is None else {n: each for n, each in self._pieces.items() if common(each, arc)}
+        left = {n: each for n, each in self._unsettled.items() if arc is not None and common(each, arc)}
+        self._unsettled = left
         self._replace(kept)
 
     def _replace(self, pieces: dict[int, Arc]) -> None:

@@ -190,7 +190,7 @@ class Handover:
     def _remember_lost(self, old: Arc, new: Arc | None) -> None:
         now = self._runtime.now()
         lost = [old] if new is None else difference(old, new)
-        for doubt in self._doubts.pieces().values():
+        for doubt in (*self._doubts.pieces().values(), *self._doubts.unsettled().values()):
             lost = without(lost, doubt)
         self._lost = [each for each in self._lost if now < each.at + VOUCHED_S]
         place, me = self._router.place(), from_wire(self._router.me.id)

@@ -8,6 +8,7 @@ from overlay.dht.messages import Code, Item, Renewal, Want
 from overlay.objects.name import Name
 from overlay.ring import routing_id, to_wire
 from runtime.api import Address
+from runtime.message import to_millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class PutObject:
     #: The publisher's mark on this value; renewals name it.
     version: int = 0
     temporary: bool = False
+    #: The load it is part of, as long as nobody is to see it (`overlay.dht.hidden`).
+    load: str = ""
+    #: How long ago its content was first put: what is put again because its owner was lost is not new.
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class RenewObject:
     target: Target = BY_NAME
     #: None renews whatever value is there.
     version: int | None = None
+    load: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ class GotObject:
     name: Name
     value: bytes
     lifetime_s: float
+    #: How long ago it came to the node that owns it, or to the one that gave it to that.
+    age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ class Got:
     objects: tuple[GotObject, ...] = ()
     #: False: the owner was not sure of its arc, or of having all that was published there.
     sure: bool = True
+    #: False: so may be objects that nodes make from others, as entries of an index.
+    settled: bool = True
 
 
 def id_of(namespace: str, key: str, target: Target) -> int:
@@ -82,16 +92,18 @@ def to_item(put: PutObject) -> Item:
         to_wire(id_of(put.name.namespace, put.name.key, put.target)),
         *put.name,
         put.value,
-        lifetime_ms=max(0, int(put.lifetime_s * 1000)),
+        lifetime_ms=to_millis(put.lifetime_s),
         version=put.version,
         copies=0 if put.temporary else put.copies,
         temporary=put.temporary,
+        load=put.load,
+        born_ms=to_millis(put.age_s),
     )
 
 
 def to_renewal(renew: RenewObject) -> Renewal:
     wire_id = to_wire(id_of(renew.name.namespace, renew.name.key, renew.target))
-    return Renewal(wire_id, *renew.name, max(0, int(renew.lifetime_s * 1000)), renew.version)
+    return Renewal(wire_id, *renew.name, to_millis(renew.lifetime_s), renew.version, renew.load)
 
 
 def to_want(get: GetObject) -> Want:

@@ -53,6 +53,10 @@ class Standings:
         arc = self._router.certain()
         return arc is not None and arc.contains(identifier) and not self._doubts.contain(identifier)
 
+    def is_settled(self, identifier: int) -> bool:
+        """Whether what is made from published objects is there as well (`doubts`)."""
+        return self.is_sure_of(identifier) and self._doubts.is_settled(identifier)
+
     def take(self, done: Callable[[Standing], None], wait_s: float) -> None:
         """Calls done with the standing, as soon as it is whole or after so long; never before this returns."""
         until = self._runtime.now() + wait_s

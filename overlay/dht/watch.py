@@ -25,6 +25,8 @@ class NewData:
     value: bytes
     #: MOVED: it had been stored elsewhere, and subscribers there may have seen it.
     cause: Cause
+    #: Whether it is new to the ring: put just now, not moved here, nor put again because its owner had lost it.
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class StoredObject:
     #: When the publisher let go of this value, by this node's clock: younger wins over older.
     put_at: float
     expires_at: float
+    #: When this content was first put anywhere, by this node's clock: handovers, copies and renewals do not change it.
+    born_at: float
     #: The publisher's mark on this value; a renewal names the value it means.
     version: int
     #: How many replicas the publisher asked for beside the primary.
@@ -54,6 +56,10 @@ class StoredObject:
     role: Role
     #: State of a query (CAN 4): short-lived, never renewed, never replicated.
     temporary: bool
+    #: The load it is part of and with which it will be shown; nothing when it is to be seen.
+    load: str = ""
+    #: It came from another node that had it before: its birth is known as well as an age can travel.
+    moved: bool = False
     #: Counts changes of the store; tells a scan what was there before it began.
     serial: int = 0
     #: Where `ExpiryBuckets` keeps it.

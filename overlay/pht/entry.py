@@ -51,6 +51,8 @@ class Found:
     #: How long the state will live without renewal.
     state_s: float = 0.0
     entries: tuple[Entry, ...] = ()
+    #: Whether that is everything that there is, and its owner is sure of it.
+    all: bool = True
 
     @property
     def opened(self) -> bool:
@@ -106,4 +108,5 @@ def read(label: Label, got: Got) -> Found:
         target=target if label.holds(target) else label,
         state_s=state_s,
         entries=tuple(entries),
+        all=got.code is Code.OK and got.settled,
     )

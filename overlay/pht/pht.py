@@ -30,6 +30,7 @@ from overlay.pht.entry import (
 from overlay.pht.find import Finder, Known
 from overlay.pht.label import BITS, ROOT, Label, common, label_at
 from overlay.pht.walk import Answer, Range, Walk
+from overlay.ring import Arc, routing_id
 from runtime.api import Runtime, Timer
 
 #: Of a lifetime, how much passes between two looks after labels and entries.
@@ -107,6 +108,12 @@ class Pht:
         self._arm()
         _Insertion(self, list(entries), done).start()
 
+    def let_go(self, ids: Iterable[str]) -> None:
+        """Leaves own entries to whoever looks after them now; without anybody they end by themselves."""
+        gone = [self._entries.pop(each) for each in ids if each in self._entries]
+        names = [entry_name(self._namespace, label, entry) for entry, label in gone]
+        self._publisher.forget(names)
+
     def delete(self, ids: Iterable[str], done: Callable[[], None]) -> None:
         """Takes own entries out; leaves that become nearly empty are merged."""
         gone = [self._entries.pop(each) for each in ids if each in self._entries]
@@ -183,12 +190,31 @@ class Pht:
 
         def got(answers: list[Got]) -> None:
             found = {label: read(label, answer) for label, answer in zip(labels, answers, strict=True)}
-            self._keep_states(found, leaves)
+            self._keep_states(found, leaves, lambda codes: None)
             self._follow(found, done)
 
         self._dht.get_many([get_label(self._namespace, label, state_only=True) for label in labels], got)
 
-    def _keep_states(self, found: dict[Label, Found], leaves: set[Label]) -> None:
+    def repair(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
+        """Puts states of labels above own entries again that were lost in some arcs; `done` tells whether all of them
+        are there. Entries are the publisher's."""
+        leaves = {label for _, label in self._entries.values()}
+        above = sorted({each for leaf in leaves for each in leaf.ancestors()})
+        places = {label: routing_id(self._namespace, label.text) for label in above}
+        labels = [label for label in above if any(arc.contains(places[label]) for arc in arcs)]
+
+        def got(answers: list[Got]) -> None:
+            found = {label: read(label, answer) for label, answer in zip(labels, answers, strict=True)}
+            known = all(each.known for each in found.values())
+            self._keep_states(
+                found, leaves, lambda codes: done(known and all(code is Code.OK for code in codes))
+            )
+
+        self._dht.get_many([get_label(self._namespace, label, state_only=True) for label in labels], got)
+
+    def _keep_states(
+        self, found: dict[Label, Found], leaves: set[Label], done: Callable[[list[Code]], None]
+    ) -> None:
         puts: list[PutObject] = []
         above = {each for leaf in leaves for each in leaf.ancestors()}
         for label, each in found.items():
@@ -198,8 +224,7 @@ class Pht:
                 self.statistics.repaired += 1
             if each.state_s < self.config.lifetime_s / 2:
                 puts.append(self._internal(label, each.target if each.internal else label))
-        if puts:
-            self._dht.put_many(puts)
+        self._dht.put_many(puts, done)
 
     def _follow(self, found: dict[Label, Found], done: Callable[[], None]) -> None:
         """Entries whose leaf was split or merged go to where they belong now."""

@@ -46,6 +46,12 @@ class Answer:
     entries: tuple[Entry, ...]
     unread: int = 0
     rounds: int = 0
+    #: Labels whose owners did not have everything, or were not sure of it.
+    unsure: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        return self.unread == self.unsure == 0
 
 
 class Walk:
@@ -61,7 +67,7 @@ class Walk:
         #: Labels to be read, by the order in which their keys are wanted.
         self._waiting: list[tuple[int, Label]] = []
         self._entries: dict[str, Entry] = {}
-        self._unread = self._rounds = 0
+        self._unread = self._rounds = self._unsure = 0
 
     def start(self) -> None:
         top = common((self._low, self._high))
@@ -88,8 +94,8 @@ class Walk:
         self._dht.get_many([get_label(self._namespace, label) for label in labels], got)
 
     def _take(self, found: Found) -> None:
-        if not found.known:
-            self._unread += 1
+        self._unread += not found.known
+        self._unsure += not found.all
         for entry in found.entries:
             if self._wanted.has(entry.key):
                 self._entries[entry.id] = entry
@@ -123,7 +129,7 @@ class Walk:
         entries = self._in_order()
         if self._wanted.limit is not None:
             entries = entries[: self._wanted.limit]
-        self._done(Answer(tuple(entries), self._unread, self._rounds))
+        self._done(Answer(tuple(entries), self._unread, self._rounds, self._unsure))
 
 
 def below(found: Found) -> list[Label]:

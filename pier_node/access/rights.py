@@ -39,13 +39,19 @@ def holds(event: Message) -> Hold | None:
 
 def _right(client: Client, event: Message) -> Failure | None:
     match event:
-        case m.Publish() | m.Settle():
+        case m.Publish() | m.Settle() | m.Unpublish():
             return may_publish(client, event.table)
         case m.PutObject():
             return may_publish(client, event.namespace)
-        case m.Call(what="status" | "ring" | "whole-ring"):
+        case m.Call(what="status" | "ring" | "whole-ring" | "members"):
             return None
+        case m.Call(what="retire"):
+            return may_administer(client, "retire members")
     return may_ask(client)
+
+
+def may_administer(client: Client, what: str) -> Failure | None:
+    return None if client.administers else _refused(client, what, "the role administer")
 
 
 def may_ask(client: Client) -> Failure | None:

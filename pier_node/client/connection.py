@@ -29,6 +29,7 @@ from pier_node.protocol import messages as m
 from pier_node.protocol.arrow import read_schema
 from pier_node.protocol.client import ClientMachine
 from pier_node.protocol.server import Gone
+from query.batch.key_text import KEY_SEPARATOR
 from runtime.message import Message
 
 #: The port of a node's door for clients, when none is named.
@@ -221,6 +222,15 @@ class Connection:
         """Every node with the arc it owns and where clients reach it, in order of its id."""
         return await self._ask(m.RingIs, "doors")
 
+    async def members(self) -> tuple[m.MemberEntry, ...]:
+        """Everybody who belongs to the ring, on it or not."""
+        return (await self._ask(m.MembersAre, "members")).members
+
+    async def retire(self, who: str) -> None:
+        """Expects a member no more that is absent, by its id or the beginning of it, or by its host name. Takes the
+        role administer."""
+        await self._ask(m.Done, "retire", who)
+
     async def tables(self) -> tuple[m.TableEntry, ...]:
         return (await self._ask(m.TablesAre, "tables")).tables
 
@@ -253,11 +263,18 @@ class Connection:
         keys: Iterable[str],
         lifetime_s: float | None = None,
     ) -> m.Published:
-        """Puts rows into the DHT, placed by their key columns."""
+        """Puts rows into the DHT, placed by their key columns: all of them are seen from when this returns, or none."""
         feed = self.feed(table, keys, lifetime_s)
         for batch in batches:
             await feed.send(batch)
         return await feed.finish()
+
+    async def unpublish(self, table: str, keys: Iterable[str | tuple[str, ...]] = ()) -> m.Published:
+        """Ends a published table everywhere, or what lies under some keys of it: a key is the text of its value or, of
+        several columns, a tuple of texts. `objects` says how many went."""
+        self._require_open()
+        texts = [each if isinstance(each, str) else KEY_SEPARATOR.join(each) for each in keys]
+        return await self._call(m.Published, self.machine.unpublish(table, texts))
 
     async def put(
         self, namespace: str, key: str, value: bytes, *, suffix: str = "", lifetime_s: float

@@ -247,6 +247,12 @@ class Connection:
     def doors(self) -> m.RingIs:
         return self._portal.run(self._conn.doors)
 
+    def members(self) -> tuple[m.MemberEntry, ...]:
+        return self._portal.run(self._conn.members)
+
+    def retire(self, who: str) -> None:
+        self._portal.run(self._conn.retire, who)
+
     def tables(self) -> tuple[m.TableEntry, ...]:
         return self._portal.run(self._conn.tables)
 
@@ -273,6 +279,9 @@ class Connection:
 
     def settle(self, load: str, table: str, verdict: m.Verdict, tasks: Iterable[str] = ()) -> m.Published:
         return self._portal.run(self._conn.settle, load, table, verdict, tasks)
+
+    def unpublish(self, table: str, keys: Iterable[str | tuple[str, ...]] = ()) -> m.Published:
+        return self._portal.run(self._conn.unpublish, table, list(keys))
 
     def put(self, namespace: str, key: str, value: bytes, *, suffix: str = "", lifetime_s: float) -> None:
         async def put() -> None:

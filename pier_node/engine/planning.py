@@ -29,7 +29,7 @@ BESIDE_AT_ONCE, APART_AT_ONCE = 2, 1
 #: What planning a text may take in a process of its own.
 APART_S_MAX = 10.0
 APART_BYTES_MAX = 1 << 30
-#: Texts that wait at one of these places, of one client and of all: as many as one may ask at once (client.queries_max).
+#: Texts that wait at one of these places, of one client (as many as it may ask at once) and of all.
 CLIENT_WAITING_MAX = 64
 WAITING_MAX = 256
 

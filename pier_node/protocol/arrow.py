@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pier_node.protocol.errors import LocalProtocolError, UnfitRequest
+from pier_node.protocol.fields import SCHEMA_BYTES_MAX
 from pier_node.protocol.frames import FRAME_BYTES_MAX
-from pier_node.protocol.messages import SCHEMA_BYTES_MAX
 
 #: A batch is cut so that a piece is about this large: big enough to carry its header, small enough that
 #: queries sharing a connection take turns.

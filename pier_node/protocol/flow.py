@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from pier_node.protocol.arrow import pieces, read_piece, read_schema, schema_bytes
 from pier_node.protocol.errors import LocalProtocolError, RemoteProtocolError
-from pier_node.protocol.messages import NAME_CHARS_MAX, Bytes, Grant, Rows, Schema
+from pier_node.protocol.fields import NAME_CHARS_MAX
+from pier_node.protocol.messages import Bytes, Grant, Rows, Schema
 from runtime.message import Message
 
 #: Different schemas within one answer: a UFL result may have several tables, not any number.

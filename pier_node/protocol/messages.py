@@ -5,7 +5,7 @@ a number the client chose, used for one request at a time, so that many share on
 ends with exactly one closing message from the node (those named in `CLOSING`). Fields may be appended with
 defaults; the version rises only when old ends would misread.
 
-Lengths are bounded here, by type, so that nothing oversized gets further than the decoder.
+Lengths are bounded by type (`fields`), so that nothing oversized gets further than the decoder.
 """
 
 from __future__ import annotations
@@ -14,32 +14,31 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
+from pier_node.protocol.fields import LISTED_MAX as LISTED_MAX
+from pier_node.protocol.fields import NAMES_MAX as NAMES_MAX
+from pier_node.protocol.fields import (
+    SCHEMA_BYTES_MAX,
+    Count,
+    Counts,
+    Figures,
+    Names,
+    Prose,
+    QueryText,
+    RequestId,
+    Seconds,
+)
+from pier_node.protocol.fields import Bytes as Bytes
+from pier_node.protocol.fields import Name as Name
+from pier_node.protocol.fields import Scalar as Scalar
+from pier_node.protocol.members import MemberEntry as MemberEntry
+from pier_node.protocol.members import MembersAre as MembersAre
 from runtime.message import Codec, Message, Part
 
 PROTOCOL_VERSION = 1
-#: Query text, in characters: what a frame can carry. The languages allow less, and say so without hanging up.
-TEXT_CHARS_MAX = 16_000_000
-#: Parameters of one query, key columns of one publication, columns of one table.
-NAMES_MAX = 4_096
-#: Characters of one name, and bytes of an Arrow schema.
-NAME_CHARS_MAX = 1_024
-SCHEMA_BYTES_MAX = 1 << 20
-#: Rows of one reply that lists things: neighbours, queries, tables.
-LISTED_MAX = 65_536
-
-RequestId: TypeAlias = Annotated[int, Meta(ge=1, lt=1 << 32)]
-Bytes: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 48)]
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-Name: TypeAlias = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
-Prose: TypeAlias = Annotated[str, Meta(max_length=1 << 20)]
-QueryText: TypeAlias = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
-Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=NAMES_MAX)]
-Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
-Scalar: TypeAlias = bool | int | float | str | None
-Figures: TypeAlias = Annotated[dict[Name, Scalar], Meta(max_length=NAMES_MAX)]
-Counts: TypeAlias = Annotated[dict[Name, Count], Meta(max_length=NAMES_MAX)]
 Language: TypeAlias = Literal["ufl", "sql"]
-Question: TypeAlias = Literal["status", "ring", "whole-ring", "doors", "tables", "queries", "cancel"]
+Question: TypeAlias = Literal[
+    "status", "ring", "whole-ring", "doors", "tables", "queries", "cancel", "members", "retire"
+]
 #: What becomes of a load: its staged rows are looked for, published or let go; a published load is taken back; rows
 #: of other loads of its table are taken back.
 Verdict: TypeAlias = Literal["check", "commit", "abort", "withdraw", "clear"]
@@ -86,6 +85,9 @@ class Account(Part, frozen=True):
     notes: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
     #: Why rows are not in the answer, or why it ended, with how often: names of `query.causes.Cause` in small letters.
     causes: Counts = {}
+    #: Members that were expected and not on the ring, not counted in `asked`; and the names of some.
+    absent: Count = 0
+    absent_hosts: Names = ()
 
 
 class NodeEntry(Part, frozen=True):
@@ -240,7 +242,8 @@ class Taps(Message, frozen=True, tag=24):
 
 
 class Call(Message, frozen=True, tag=25):
-    """A question about the node itself. `argument` is a query id for `cancel`, empty otherwise."""
+    """A question about the node itself. `argument` is a query id for `cancel`, a member's id or host name for `retire`,
+    empty otherwise."""
 
     request: RequestId
     what: Question
@@ -334,6 +337,15 @@ class ReadLog(Message, frozen=True, tag=34):
     credit_bytes: Bytes
 
 
+class Unpublish(Message, frozen=True, tag=35):
+    """Ends a published table at every node, or what lies under some of its partitioning keys. Answered by Published,
+    with the number of objects that went."""
+
+    request: RequestId
+    table: Name
+    keys: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
+
+
 # ---- node to client ----------------------------------------------------------------------------------
 
 
@@ -400,6 +412,8 @@ class StatusIs(Message, frozen=True, tag=45):
     client_address: Name = ""
     sources: Names = ()
     figures: Figures = {}
+    #: What whoever looks after the node should know now.
+    remarks: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
 
 
 class RingIs(Message, frozen=True, tag=46):
@@ -421,13 +435,15 @@ class QueriesAre(Message, frozen=True, tag=48):
 
 
 class Published(Message, frozen=True, tag=49):
-    """What became of a publication's rows."""
+    """What became of a publication's rows. Unconfirmed are objects of which it is not certain yet that they are seen
+    or, when something was taken back, that they are gone."""
 
     request: RequestId
     rows: Count
     objects: Count
     refused: Count = 0
     dropped: Counts = {}
+    unconfirmed: Count = 0
 
 
 class Explained(Message, frozen=True, tag=50):
@@ -469,20 +485,15 @@ class LogIs(Message, frozen=True, tag=54):
 BOTH = (Grant, Schema, Rows, Ping, Pong, Bye)
 FROM_CLIENT = (
     Hello, Ask, Explain, Cancel, Taps, Call, Publish, PublishEnd, PutObject, GetObjects,
-    Describe, Settle, OpenLog, LogCall, ReadLog,
+    Describe, Settle, OpenLog, LogCall, ReadLog, Unpublish,
 )  # fmt: skip
 #: What a node may answer to a request and so end it; AccountIs only when it is final.
 CLOSING = (
     AccountIs, Failed, StatusIs, RingIs, TablesAre, QueriesAre, Published, Explained, Done, ObjectsAre,
-    Described, LogIs,
+    Described, LogIs, MembersAre,
 )  # fmt: skip
 FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
 
 #: What each end understands: a message from the wrong side does not decode.
 TO_NODE_CODEC = Codec((*BOTH, *FROM_CLIENT))
 TO_CLIENT_CODEC = Codec((*BOTH, *FROM_NODE))
-#: What kinds of failure there are; a client knows how to treat each (cli: exit code and wording).
-FAILURE_KINDS = (
-    *("syntax", "plan", "unknown_table", "limit", "refused", "forbidden", "unsupported", "unavailable"),
-    "internal",
-)

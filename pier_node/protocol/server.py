@@ -82,7 +82,8 @@ class Gone:
 
 Event: TypeAlias = (
     m.Ask | m.Explain | m.Cancel | m.Taps | m.Call | m.Publish | m.PublishEnd | m.PutObject | m.GetObjects
-    | m.Describe | m.Settle | m.OpenLog | m.LogCall | m.ReadLog | BatchArrived | BecameReady | Spoilt | Gone
+    | m.Describe | m.Settle | m.Unpublish | m.OpenLog | m.LogCall | m.ReadLog | BatchArrived | BecameReady
+    | Spoilt | Gone
 )  # fmt: skip
 
 
@@ -102,7 +103,17 @@ class _Request:
 #: Of the reason why an answer cannot be told.
 REFUSAL_CHARS_MAX = 1_000
 #: What begins a request.
-_CALLS = (m.Explain, m.Call, m.PutObject, m.GetObjects, m.Describe, m.Settle, m.OpenLog, m.LogCall)
+_CALLS = (
+    m.Explain,
+    m.Call,
+    m.PutObject,
+    m.GetObjects,
+    m.Describe,
+    m.Settle,
+    m.Unpublish,
+    m.OpenLog,
+    m.LogCall,
+)
 OPENING = (m.Ask, m.ReadLog, m.Publish, *_CALLS)
 
 
@@ -235,12 +246,14 @@ class ServerMachine:
     def say(self, message: m.Progress | m.Tapped | m.AccountIs) -> None:
         """Something about a request that does not end it. Accounts of an epoch keep behind its rows."""
         known = self._open_request(message.request)
-        if known is None or known.out is None:
+        if known is None:
             return
         if _refused_by(message) is not None:
             self.unsaid += 1
             return
         if isinstance(message, m.AccountIs):
+            if known.out is None:
+                return
             assert not message.final, "a final account ends its request: use finish"
             self._send_all(known.out.push_note(message))
         else:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pier_node.protocol.messages import RequestId
+from pier_node.protocol.fields import RequestId
 from runtime.message import CodecError, Message
 
 #: Number and request of a message, the rest left as it came.

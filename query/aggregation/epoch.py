@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from query.aggregation.messages import COUNT_MAX
+from query.aggregation.share import STEPS_MAX
 from query.causes import WireCauses, added
 from runtime.api import Address, Timer
 
@@ -32,10 +33,12 @@ class Epoch:
         "passed_on",
         "revision",
         "state",
+        "steps",
         "taken",
         "timer",
         "unsent_nodes",
         "unsent_state",
+        "unsent_steps",
     )
 
     def __init__(self, number: int, now_s: float, missing: dict[Address, None]) -> None:
@@ -52,6 +55,8 @@ class Epoch:
         #: What it lacks: at the root all of it, elsewhere what has not been passed on.
         self.causes: WireCauses = {}
         self.state = self.unsent_state = b""
+        #: What of the ring the nodes in it answered for (`share`).
+        self.steps = self.unsent_steps = 0
         #: Whether this node is the root and keeps the whole.
         self.kept = False
         #: Whether a state has gone up, or at the root a result out.
@@ -72,7 +77,9 @@ class Epoch:
         if causes:
             self.causes = added(self.causes, causes)
 
-    def add(self, state: bytes, nodes: int, born_s: float, combine: Combine, keep: bool) -> None:
+    def add(
+        self, state: bytes, nodes: int, born_s: float, combine: Combine, keep: bool, steps: int = 0
+    ) -> None:
         """Takes a state in; `keep` at the root, which gives the whole again when more comes late. Raises BadState
         and is as it was before."""
         if keep:
@@ -85,15 +92,18 @@ class Epoch:
         self.born_s = min(self.born_s, born_s)
         self.unsent_nodes = min(COUNT_MAX, self.unsent_nodes + nodes)
         self.nodes = min(COUNT_MAX, self.nodes + (nodes if keep else 0))
+        self.unsent_steps = min(STEPS_MAX, self.unsent_steps + steps)
+        self.steps = min(STEPS_MAX, self.steps + (steps if keep else 0))
 
     def keep(self) -> None:
         """From now on this node is the root: what has not been passed on is the beginning of the whole."""
         if not self.kept:
             self.state, self.nodes, self.kept = self.unsent_state, self.unsent_nodes, True
+            self.steps = self.unsent_steps
 
-    def take_unsent(self) -> tuple[bytes, int, WireCauses]:
-        taken = (self.unsent_state, self.unsent_nodes, self.causes)
-        self.unsent_state, self.unsent_nodes = b"", 0
+    def take_unsent(self) -> tuple[bytes, int, int, WireCauses]:
+        taken = (self.unsent_state, self.unsent_nodes, self.unsent_steps, self.causes)
+        self.unsent_state, self.unsent_nodes, self.unsent_steps = b"", 0, 0
         self.causes = self.causes if self.kept else {}
         self.passed_on = True
         return taken

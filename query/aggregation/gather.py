@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from query.aggregation.messages import COUNT_MAX, EpochResult
+from query.aggregation.share import lacking
 from query.causes import WireCauses, added
 from runtime.api import Address
 
@@ -23,6 +24,7 @@ class _Epoch:
     nodes: dict[tuple[int, Address], int] = field(default_factory=dict)
     states: dict[tuple[int, Address], bytes] = field(default_factory=dict)
     causes: dict[tuple[int, Address], WireCauses] = field(default_factory=dict)
+    steps: dict[tuple[int, Address], int] = field(default_factory=dict)
     revision: int = 0
     given: bool = False
 
@@ -74,6 +76,7 @@ class Gather:
         epoch.nodes[part, root] = result.nodes
         epoch.states[part, root] = result.state
         epoch.causes[part, root] = result.causes
+        epoch.steps[part, root] = result.steps
         if not epoch.given and len({each for each, _ in epoch.nodes}) < self.parts:
             return None
         return self._give(result.epoch, epoch)
@@ -107,4 +110,7 @@ class Gather:
         causes: WireCauses = {}
         for each in epoch.causes.values():
             causes = added(causes, each)
+        for part in parts:
+            steps = sum(each for (of, _), each in epoch.steps.items() if of == part)
+            causes = added(causes, lacking(steps))
         return Whole(number, revision, nodes, states, causes)

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from query.aggregation.share import STEPS_MAX
 from query.causes import WireCauses
 from runtime.message import Message, WireAddress
 
@@ -18,6 +19,7 @@ COUNT_MAX = 1 << 40
 
 SessionId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+Steps: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=STEPS_MAX)]
 Height: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=HEIGHT_MAX)]
 State: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=STATE_BYTES_MAX)]
 Age: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
@@ -42,6 +44,8 @@ class Psr(Message, frozen=True, tag=140):
     sequence: Count = 0
     #: What the epoch lacks of the nodes that it came by.
     causes: WireCauses = {}
+    #: What of the ring the nodes in it answered for (`share`).
+    steps: Steps = 0
 
 
 class Redirect(Message, frozen=True, tag=142):
@@ -69,6 +73,7 @@ class EpochResult(Message, frozen=True, tag=143):
     age_ms: Count = 0
     #: What the epoch lacks, as far as the nodes that it came by know.
     causes: WireCauses = {}
+    steps: Steps = 0
 
 
 AGGREGATION_MESSAGES: tuple[type[Message], ...] = (Psr, Clock, Redirect, EpochResult)

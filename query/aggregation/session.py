@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from msgspec import structs
 
@@ -18,6 +18,7 @@ from query.aggregation.children import Places, Waited
 from query.aggregation.ending import Ending, Standing
 from query.aggregation.epoch import BadState, Combine, Epoch
 from query.aggregation.messages import HEIGHT_MAX, EpochResult, Psr
+from query.aggregation.share import NOTHING, Share
 from query.aggregation.strategy import Routing, Strategy, Structure, Timing
 from query.aggregation.transit import Transit
 from query.causes import Cause
@@ -32,9 +33,15 @@ LATE_S = 0.25
 BEHIND_EPOCHS = 1.5
 
 
-#: Asked for this node's own state of an epoch, which it hands to the function it is given, at once or later; empty
-#: for nothing, None when it could not be read in time.
-Source: TypeAlias = Callable[[int, Callable[[bytes | None], None]], None]
+class Give(Protocol):
+    """Takes this node's own state of an epoch: empty for nothing, None when it could not be read in time; and what the
+    node could answer for when it read it."""
+
+    def __call__(self, state: bytes | None, share: Share = NOTHING) -> None: ...
+
+
+#: Asked for this node's own state of an epoch, which it hands to the function it is given, at once or later.
+Source: TypeAlias = Callable[[int, Give], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +170,17 @@ class Session:
             self._arm()
         self._drop_old(number)
         began_s = self._runtime.now()
-        self._source(number, lambda state: self._own(number, state, began_s))
+
+        def give(state: bytes | None, share: Share = NOTHING) -> None:
+            self._own(number, state, share, began_s)
+
+        self._source(number, give)
 
     def _arm(self) -> None:
         at_s = self._began_s + self._next * self.spec.epoch_s
         self._timer = self._runtime.call_later(max(0.0, at_s - self._runtime.now()), self._begin, None)
 
-    def _own(self, number: int, state: bytes | None, began_s: float) -> None:
+    def _own(self, number: int, state: bytes | None, share: Share, began_s: float) -> None:
         """This node's own state of an epoch is there; None: it has none, and is not counted among those in it."""
         epoch = None if self._closed else self._epoch(number)
         if epoch is None or epoch.began:
@@ -178,7 +189,10 @@ class Session:
         epoch.began = True
         if state is None:
             epoch.note({Cause.NOT_READ.number: 1})
-        epoch.add(state or b"", 0 if state is None else 1, began_s, self._combine, self.is_root)
+        if share.doubts:
+            epoch.note({Cause.UNOWNED.number: share.doubts})
+        nodes = 0 if state is None else 1
+        epoch.add(state or b"", nodes, began_s, self._combine, self.is_root, share.steps)
         if self.is_root or self._waits:
             self._progress(epoch)
         else:
@@ -217,7 +231,7 @@ class Session:
             return
         born_s = self._runtime.now() - psr.age_ms / 1000.0
         try:
-            epoch.add(psr.state, psr.nodes, born_s, self._combine, is_root)
+            epoch.add(psr.state, psr.nodes, born_s, self._combine, is_root, psr.steps)
             epoch.note(psr.causes)
         except BadState:
             self.counts.malformed += 1
@@ -312,14 +326,14 @@ class Session:
         epoch.stop_timer()
         if self.is_root:
             epoch.keep()
-        state, nodes, causes = epoch.take_unsent()
+        state, nodes, steps, causes = epoch.take_unsent()
         age_ms = max(0, int((self._runtime.now() - epoch.born_s) * 1000.0))
         spec = self.spec
         if epoch.kept:
             self.counts.results += 1
             self.counts.revised += epoch.revision > 0
             result = EpochResult(
-                spec.id, epoch.number, epoch.revision, epoch.nodes, epoch.state, age_ms, causes
+                spec.id, epoch.number, epoch.revision, epoch.nodes, epoch.state, age_ms, causes, epoch.steps
             )
             epoch.revision += 1
             self.transit.answer(spec.asker, result)
@@ -327,7 +341,7 @@ class Session:
         self._sequence += 1
         me = self._runtime.address
         psr = self._placed(
-            Psr(spec.id, epoch.number, me, nodes, state, age_ms, sequence=self._sequence, causes=causes)
+            Psr(spec.id, epoch.number, me, nodes, state, age_ms, 0, 0, self._sequence, causes, steps)
         )
         parent = self._edges().parent if spec.strategy.by_dissemination and self._edges is not None else None
         if parent is not None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from query import plan
+from query.aggregation.share import Share
 from query.batch import Batch
 from query.causes import Cause
 from query.dataflow.context import Context, Counters
@@ -168,6 +169,11 @@ class Operator:
         """Counts rows that could not be processed and tells the author if asked to."""
         self.counters.drop(rows, reason, cause)
         self.context.complain(self.name, reason)
+
+    def share(self, tag: int) -> Share | None:
+        """What the answer to a probe can stand for, of a source whose rows lie with the owners of their keys; asked
+        once, when the answer has ended. None of other operators."""
+        return None
 
     def needs(self, port: int) -> frozenset[str]:
         """The columns that rows at an input must have, as far as the settings say."""

@@ -37,7 +37,16 @@ TOPIC = "tables"
 class Catalog:
     """Answers for this node, asks for all."""
 
-    def __init__(self, clock: Clock, spread: Spread, dht: Dht, holdings: Holdings) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        spread: Spread,
+        dht: Dht,
+        holdings: Holdings,
+        as_known: Callable[[TableFacts], TableFacts] = lambda facts: facts,
+    ) -> None:
+        """`as_known` adds to what the ring says of a table what this node has seen of its indexes."""
+        self._as_known = as_known
         self._clock = clock
         self._spread = spread
         self._dht = dht
@@ -69,7 +78,7 @@ class Catalog:
             if deadline is not None:
                 deadline.cancel()
             facts = [] if reply is None else read(reply)
-            done(sorted(facts, key=lambda each: each.name), coverage)
+            done(sorted(map(self._as_known, facts), key=lambda each: each.name), coverage)
 
         branch = self._spread.start(TOPIC, key.encode(), answered, arc=arc, combine=merge)
         if within_s is not None:

@@ -40,6 +40,15 @@ class IndexFacts(msgspec.Struct, frozen=True, array_like=True):
     name: str
     column: str
     using: str
+    #: Tells it from others that have had its name.
+    mark: str = ""
+    #: Whether every row that there was when it was made is in it; only then it is used.
+    whole: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """Where its entries lie."""
+        return f"pier.x.{self.name}.{self.mark}"
 
 
 class TableFacts(msgspec.Struct, frozen=True, array_like=True):

@@ -10,6 +10,7 @@ from query.aggregation.messages import AGGREGATION_MESSAGES
 from query.aggregation.service import Aggregations
 from query.dataflow.budget import Pools
 from query.dataflow.context import Tables
+from query.engine.absentees import Roll
 from query.engine.catalog import Catalog
 from query.engine.census import Census
 from query.engine.describing import Describing, Holdings
@@ -48,6 +49,7 @@ class EngineNode:
         self._splits = splits = Splits(overlay.spread)
         self._peers = PeerChannels(runtime)
         self._kept = KeptService(runtime, messenger, overlay.router.me.address)
+        self.indexes = Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread)
         provided = {
             "dht": overlay.dht,
             "node": overlay.router.me.id,
@@ -58,7 +60,7 @@ class EngineNode:
             "kept": self._kept,
             "aggregations": self.aggregations,
             "splits": splits,
-            "indexes": Indexes(runtime, overlay.dht, overlay.publisher, overlay.spread),
+            "indexes": self.indexes,
             "tables": tables,
             **(services or {}),
         }
@@ -74,7 +76,7 @@ class EngineNode:
             Pools(client_memory_bytes_max),
         )
         holdings = Holdings(overlay.dht, tables)
-        self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings)
+        self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings, self.indexes.as_known)
         self.describing = Describing(runtime, overlay.publisher, holdings, overlay.router.me.id)
         self._census = Census(runtime, overlay.spread, self.executor.knows)
         self.proxy = Proxy(
@@ -85,6 +87,7 @@ class EngineNode:
             self._census,
             splits,
             take_trees=self.executor.take_trees,
+            roll=Roll(None if overlay.roster is None else overlay.roster.book),
         )
 
     def dropped(self) -> dict[str, int]:

@@ -33,6 +33,9 @@ from query.expr.columns import INTERVAL_DTYPE, Mask, column_of, map_unique, null
 from query.expr.errors import EvalError, TypeClash
 from query.expr.nodes import FAULTS, Call, Kernel, Literal, Node, Value
 
+#: Every whole number of so many digits is a double.
+DOUBLE_DIGITS = 15
+
 t = pa.types
 
 
@@ -105,7 +108,24 @@ def _to_float(source: pa.DataType, kind: pa.DataType) -> Kernel:
             return result
 
         return narrow
+    if t.is_decimal(source):
+        exact = _decimal_to_double(source)
+        return exact if kind == DOUBLE else lambda value: pc.cast(exact(value), kind, safe=False)
     return lambda value: pc.cast(value, kind, safe=False)
+
+
+def _decimal_to_double(source: pa.DataType) -> Kernel:
+    """The double nearest to a decimal. Arrow's is a bit beside it for one value in eight: 2.8 would not be 2.8."""
+    if source.precision > DOUBLE_DIGITS or not 0 <= source.scale <= DOUBLE_DIGITS:
+        return lambda value: pc.cast(pc.cast(value, STRING), DOUBLE)
+    ten = pa.scalar(10.0**source.scale)
+
+    def run(value: Value) -> Value:
+        # Both the digits and the power of ten are doubles exactly, so their quotient is rounded once.
+        digits = pc.round(pc.multiply(pc.cast(value, DOUBLE, safe=False), ten))
+        return pc.divide(digits, ten)
+
+    return run
 
 
 def _float_to_integer(kind: pa.DataType) -> Kernel:

@@ -1,7 +1,12 @@
-"""Values of a column as keys of an index: bytes that compare as the values do, or texts that equal values share."""
+"""Values of a column as keys of an index: bytes that compare as the values do, or texts that equal values share.
+
+Whatever the type of a column, and of the constant it is compared with, equal values have one key: floats of both widths
+as doubles, both zeros as one, every NaN as one; integers of all widths as one.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import struct
 
 import numpy as np
@@ -12,6 +17,8 @@ PHT, HASH = "pht", "hash"
 USINGS = (PHT, HASH)
 #: Bytes of a text that take part in the order of an index; a query looks at the rows themselves anyway.
 TEXT_BYTES_MAX = 256
+#: Long enough that no two values ever share a key.
+EQUAL_BYTES = 16
 
 
 def can_index(kind: pa.DataType) -> bool:
@@ -23,16 +30,28 @@ def can_index(kind: pa.DataType) -> bool:
         or types.is_string(kind)
         or types.is_boolean(kind)
         or types.is_date(kind)
+        or types.is_time(kind)
         or types.is_timestamp(kind)
     )
 
 
 def ordered_keys(column: pa.Array) -> list[bytes | None]:
     """Keys of a column; None for NULL, which no condition finds."""
+    return [None if key is None else key[:TEXT_BYTES_MAX] for key in _whole_keys(column)]
+
+
+def equal_keys(column: pa.Array) -> list[str | None]:
+    """Texts that equal values share and others do not, all of one length however long a value is."""
+    return [
+        None if key is None else hashlib.blake2b(key, digest_size=EQUAL_BYTES).hexdigest()
+        for key in _whole_keys(column)
+    ]
+
+
+def _whole_keys(column: pa.Array) -> list[bytes | None]:
     kind = column.type
     if pa.types.is_string(kind):
-        texts = column.to_pylist()
-        return [None if text is None else text.encode()[:TEXT_BYTES_MAX] for text in texts]
+        return [None if text is None else text.encode() for text in column.to_pylist()]
     valid = np.asarray(column.is_valid())
     if pa.types.is_floating(kind):
         numbers = _float_words(column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False))

@@ -1,65 +1,71 @@
 """Indexes of this node: each node indexes the rows of published tables that it owns, and keeps their entries alive.
 
 What indexes there are stands in the data dictionary, beside the table. A node asks for those of a table when rows of
-it come, when an index is defined or dropped, of which every node is told, and now and then. From time to time it
-compares what it owns with what it has indexed: new rows get entries, entries of rows that went are taken out. So an
-index follows its table within `LOOK_S`, and when a node dies the new owner of its rows indexes them. An index that is
-dropped is forgotten.
+it come, when an index is defined or dropped, of which every node is told, and now and then. Rows that arrive get
+entries at once; from time to time the node compares what it owns with what it has indexed, and entries of rows that
+went are taken out, or left to the new owner of rows that moved. An index that is dropped is fed on for a moment, for
+those who have not heard of it, and forgotten.
+
+Entries are soft state. Where a part of the index came to a node without what lay there, because its owner died, it is
+unsettled until all nodes have indexed what they own (`settling.py`); whoever reads it is told (`Reading.whole`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject, PutObject
 from overlay.dht.publisher import Publisher
 from overlay.dht.verbs import Dht
+from overlay.dht.watch import NewData, Subscription
 from overlay.objects.name import Name, Prefix
 from overlay.pht.entry import Entry
 from overlay.pht.pht import Pht, PhtConfig
 from overlay.pht.walk import Range
+from overlay.ring import WHOLE, Arc
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
 from query.batch import Batch
-from query.batch.key_text import key_texts
-from query.engine.facts import DICTIONARY, HIDDEN, IndexFacts, TableFacts, dictionary_key, read, write
-from query.index.keys import PHT, can_index, ordered_keys
+from query.engine.facts import DICTIONARY, HIDDEN, IndexFacts, TableFacts, dictionary_key, read
+from query.index.defining import DEFINITION_LIFETIME_S, TOPIC, Defining, claim, definition
+from query.index.keys import PHT, can_index, equal_keys, ordered_keys
+from query.index.settling import Settling
 from query.wire import SchemaReceiver, WireError, decode
 from runtime.api import Runtime
 
 #: Between looks at what this node owns.
 LOOK_S = 5.0
+#: Rows that arrive are indexed together, so long after the first.
+ARRIVED_S = 0.1
 #: Between questions to the dictionary about one table: what a node that was not told of an index is behind at most.
 ASK_S = 60.0
-TOPIC = "indexes"
-#: How long entries outlive the node that keeps them, and the definition of an index those who feed it.
+#: How long entries outlive the node that keeps them.
 ENTRY_LIFETIME_S = 120.0
-DEFINITION_LIFETIME_S = 600.0
-COPIES = 2
-#: Keys that one question to an index may find.
-FOUND_MAX = 1_000_000
-
-
-def namespace_of(index: str) -> str:
-    return f"pier.x.{index}"
-
-
-def definition(table: str, index: IndexFacts | None, name: str) -> PutObject:
-    """The entry that makes an index known; without facts the one that takes it back."""
-    facts = TableFacts(table, "published", nodes=0, indexes=() if index is None else (index,))
-    return PutObject(
-        Name(DICTIONARY, dictionary_key(table), f"index.{name.lower()}"),
-        write([facts]),
-        DEFINITION_LIFETIME_S,
-        copies=COPIES,
-    )
+#: How long an index that was found not to be whole is not used: parts that were lost are mostly back by then.
+DOUBTED_S = 10.0
+#: How long a dropped index is fed on: longer than what planners remember, and than a reading takes.
+DROPPED_S = 15.0
+#: Indexes that are remembered as not whole.
+DOUBTED_MAX = 1_024
 
 
 def partitioning_keys(entries: Sequence[Entry]) -> list[str]:
     """Where the rows of entries lie, each place once."""
     return list({each.value.decode(errors="replace"): None for each in entries})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an index says."""
+
+    entries: list[Entry]
+    #: Whether no entry can be missing.
+    whole: bool
 
 
 class _Kept:
@@ -68,10 +74,12 @@ class _Kept:
     def __init__(self, facts: IndexFacts, pht: Pht | None) -> None:
         self.facts = facts
         self.pht = pht
-        #: For each object of the table: the ids of its entries. For each id of a hash index: its name in the DHT.
-        self.objects: dict[Name, list[str]] = {}
+        #: For each object of the table: its value, and the ids of its entries. For each id of a hash index: its name.
+        self.objects: dict[Name, tuple[bytes, list[str]]] = {}
         self.names: dict[str, Name] = {}
         self.uses: dict[str, int] = {}
+        #: When it is forgotten, if it was dropped.
+        self.ends_s: float | None = None
 
 
 class Indexes:
@@ -88,20 +96,18 @@ class Indexes:
         self._shape = -1
         self._quiet_until = 0.0
         spread.on_arrival(TOPIC, self._told)
+        self.defining = Defining(runtime, dht, spread, self._build)
+        #: By table and mark.
         self._kept: dict[tuple[str, str], _Kept] = {}
+        self._watches: dict[str, Subscription] = {}
+        self._arrived: dict[str, list[GotObject]] = {}
+        #: By mark: until when an index is not taken for whole.
+        self._doubted: dict[str, float] = {}
         self._looking = False
         self.unreadable = 0
+        publisher.also(self._repair)
+        self.settling = Settling(runtime, dht, spread, self._settle)
         runtime.call_later(LOOK_S, self._look, None)
-
-    # -- defining
-
-    def define(self, table: str, index: IndexFacts | None, name: str, done: Callable[[Code], None]) -> None:
-        def put(code: Code) -> None:
-            if code is Code.OK:
-                self._spread.start(TOPIC, dictionary_key(table).encode(), lambda reply, account: None)
-            done(code)
-
-        self._dht.put(definition(table, index, name), put)
 
     def _told(self, branch: Branch) -> None:
         """Somebody has defined or dropped an index of a table."""
@@ -113,35 +119,44 @@ class Indexes:
 
     # -- reading
 
-    def equal(
-        self, index: IndexFacts, texts: Iterable[str], done: Callable[[list[str] | None], None]
-    ) -> None:
-        """Partitioning keys of rows with one of these values, by a hash index; None when it cannot be read."""
-        gets = [GetObject(namespace_of(index.name), text) for text in texts]
+    def as_known(self, facts: TableFacts) -> TableFacts:
+        """What the ring says of a table, with indexes that this node has found not to be whole marked as such."""
+        if not self._doubted or not facts.indexes:
+            return facts
+        now = self._runtime.now()
+        seen = tuple(
+            msgspec.structs.replace(each, whole=each.whole and self._doubted.get(each.mark, now) <= now)
+            for each in facts.indexes
+        )
+        return msgspec.structs.replace(facts, indexes=seen)
+
+    def equal(self, index: IndexFacts, keys: Iterable[str], done: Callable[[Reading], None]) -> None:
+        """Entries of rows with one of these values, by a hash index."""
+        gets = [GetObject(index.namespace, key) for key in keys]
 
         def got(answers: list[Got]) -> None:
-            if any(answer.code is not Code.OK for answer in answers):
-                done(None)
-                return
-            found = {
-                each.value.decode(errors="replace"): None for answer in answers for each in answer.objects
-            }
-            done(list(found))
+            entries = [
+                Entry(b"", each.name.suffix, each.value) for answer in answers for each in answer.objects
+            ]
+            whole = all(answer.code is Code.OK and answer.settled for answer in answers)
+            done(self._read(index, entries, whole))
 
         self._dht.get_many(gets, got)
 
-    def between(self, index: IndexFacts, wanted: Range, done: Callable[[list[str] | None], None]) -> None:
-        """Partitioning keys of rows in a range of values, by a Prefix Hash Tree."""
+    def between(self, index: IndexFacts, wanted: Range, done: Callable[[Reading], None]) -> None:
+        """Entries of rows in a range of values, by a Prefix Hash Tree."""
+        pht = Pht(self._runtime, self._dht, self._publisher, index.namespace, _config())
 
-        def found(entries: list[Entry] | None) -> None:
-            done(None if entries is None else partitioning_keys(entries))
+        pht.range(wanted, lambda each: done(self._read(index, list(each.entries), each.is_whole)))
 
-        self.entries(index, wanted, found)
-
-    def entries(self, index: IndexFacts, wanted: Range, done: Callable[[list[Entry] | None], None]) -> None:
-        """The same with the values, as ordered keys; None when parts could not be read."""
-        pht = Pht(self._runtime, self._dht, self._publisher, namespace_of(index.name), _config())
-        pht.range(wanted, lambda answer: done(None if answer.unread else list(answer.entries)))
+    def _read(self, index: IndexFacts, entries: list[Entry], whole: bool) -> Reading:
+        """What was read; an index that may lack entries is not used here for a while."""
+        if not whole:
+            now = self._runtime.now()
+            self._doubted = {mark: until for mark, until in self._doubted.items() if until > now}
+            if len(self._doubted) < DOUBTED_MAX:
+                self._doubted[index.mark] = now + DOUBTED_S
+        return Reading(entries, whole)
 
     # -- feeding
 
@@ -151,15 +166,21 @@ class Indexes:
         if self._looking or (now < self._quiet_until and self._shape == self._dht.shape()):
             return
         self._shape = self._dht.shape()
-        tables = {each for each in self._dht.namespaces() if not each.startswith(HIDDEN)}
-        tables.update(table for table, _ in self._kept)
+        tables = set(self._tables())
         self._ask_at = {table: at for table, at in self._ask_at.items() if table in tables and at > now}
-        for (table, _name), kept in self._kept.items():
-            if table in self._ask_at:
+        for (table, mark), kept in list(self._kept.items()):
+            if kept.ends_s is not None and now >= kept.ends_s:
+                self._forget(table, mark)
+            elif table in self._ask_at or kept.ends_s is not None:
                 self._feed(table, kept)
         self._ask(sorted(tables.difference(self._ask_at)))
         # Rows of indexed tables are compared at every look: another value may have come under a known key.
         self._quiet_until = 0.0 if self._kept else min(self._ask_at.values(), default=now + ASK_S)
+
+    def _tables(self) -> list[str]:
+        """Published tables of which this node holds rows, and those whose indexes it feeds."""
+        here = {each for each in self._dht.namespaces() if not each.startswith(HIDDEN)}
+        return sorted(here.union(table for table, _ in self._kept))
 
     def _ask(self, tables: list[str]) -> None:
         if not tables:
@@ -185,84 +206,186 @@ class Indexes:
         for found in answer.objects:
             for facts in read(found.value):
                 if facts.name == table:
-                    indexes.update((each.name, each) for each in facts.indexes)
+                    indexes.update((each.mark, each) for each in facts.indexes)
                     if facts.indexes and found.lifetime_s < DEFINITION_LIFETIME_S / 2:
                         for each in facts.indexes:
-                            self._dht.put(definition(table, each, each.name))
-        for key in [key for key in self._kept if key[0] == table and key[1] not in indexes]:
-            self._forget(self._kept.pop(key))
-        for name, each in indexes.items():
-            kept = self._kept.get((table, name))
-            if kept is not None and kept.facts != each:
-                self._forget(self._kept.pop((table, name)))
-                kept = None
-            if kept is None:
-                kept = self._kept[table, name] = self._opened(each)
-            self._feed(table, kept)
+                            self._dht.put_many([definition(table, each, each.name), claim(each)])
+        now = self._runtime.now()
+        for (of, mark), kept in self._kept.items():
+            if of == table and mark not in indexes:
+                kept.ends_s = now + DROPPED_S if kept.ends_s is None else kept.ends_s
+        for each in indexes.values():
+            self._feed(table, self._keeping(table, each))
+            if not each.whole:
+                self.defining.finish(table, each)
 
-    def _opened(self, facts: IndexFacts) -> _Kept:
-        if facts.using != PHT:
-            return _Kept(facts, None)
-        namespace = namespace_of(facts.name)
-        return _Kept(facts, Pht(self._runtime, self._dht, self._publisher, namespace, _config()))
+    def _keeping(self, table: str, facts: IndexFacts) -> _Kept:
+        """The index as this node feeds it, from now on if it did not before."""
+        kept = self._kept.get((table, facts.mark))
+        if kept is None:
+            pht = None
+            if facts.using == PHT:
+                pht = Pht(self._runtime, self._dht, self._publisher, facts.namespace, _config())
+            kept = self._kept[table, facts.mark] = _Kept(facts, pht)
+            if table not in self._watches:
+                self._watches[table] = self._dht.new_data(Prefix(table), self._new)
+        kept.ends_s = None
+        return kept
 
-    def _forget(self, kept: _Kept) -> None:
+    def _forget(self, table: str, mark: str) -> None:
+        kept = self._kept.pop((table, mark))
         if kept.pht is not None:
             kept.pht.close()
         self._publisher.withdraw(list(kept.names.values()))
+        if all(of != table for of, _ in self._kept):
+            self._watches.pop(table).cancel()
 
-    def _feed(self, table: str, kept: _Kept) -> None:
+    def _build(self, table: str, facts: IndexFacts, done: Callable[[bool], None]) -> None:
+        """All that this node owns into an index that is being made."""
+        self._feed(table, self._keeping(table, facts), lambda failed: done(failed == 0))
+
+    def _repair(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
+        """Parts of the ring were lost: what was there of the trees that this node feeds is put again."""
+        trees = [kept.pht for kept in self._kept.values() if kept.pht is not None]
+        left, ok = len(trees), True
+
+        def one(repaired: bool) -> None:
+            nonlocal left, ok
+            left, ok = left - 1, ok and repaired
+            if left == 0:
+                done(ok)
+
+        for pht in trees:
+            pht.repair(arcs, one)
+        if not trees:
+            done(True)
+
+    def _settle(self, done: Callable[[bool], None]) -> None:
+        """Every row that this node owns into every index there is of its table, as the dictionary says now."""
+        tables = self._tables()
+
+        def got(answers: list[Got]) -> None:
+            if any(answer.code is not Code.OK for answer in answers):
+                done(False)
+                return
+            for table, answer in zip(tables, answers, strict=True):
+                self._known(table, answer)
+            kept = list(self._kept.items())
+            left, lost = len(kept) + 1, 0
+
+            def one(failed: int) -> None:
+                nonlocal left, lost
+                left, lost = left - 1, lost + failed
+                if left == 0:
+                    self._repair([WHOLE], lambda ok: done(ok and lost == 0))
+
+            for (table, _), each in kept:
+                self._feed(table, each, one)
+            self._runtime.call_later(0.0, one, 0)
+
+        self._dht.get_many([GetObject(DICTIONARY, dictionary_key(table)) for table in tables], got)
+
+    def _new(self, data: NewData) -> None:
+        """A row has come; others will have come with it."""
+        table = data.name.namespace
+        if table not in self._arrived:
+            self._arrived[table] = []
+            self._runtime.call_later(ARRIVED_S, self._index_arrived, table)
+        self._arrived[table].append(GotObject(data.name, data.value, 0.0))
+
+    def _index_arrived(self, table: str) -> None:
+        objects = self._arrived.pop(table)
+        for (of, _), kept in self._kept.items():
+            if of == table:
+                self._add(kept, objects, lambda failed: None)
+
+    def _feed(self, table: str, kept: _Kept, done: Callable[[int], None] = lambda failed: None) -> None:
+        """Compares what is here with what is indexed; `done` tells how many entries could not be stored now."""
         here: dict[Name, None] = {}
         fresh: list[GotObject] = []
 
         def each(objects: list[GotObject]) -> None:
             for found in objects:
                 here[found.name] = None
-                if found.name not in kept.objects:
+                known = kept.objects.get(found.name)
+                # A value that was replaced is another object.
+                if known is None or known[0] is not found.value:
                     fresh.append(found)
 
-        def done() -> None:
-            self._add(kept, fresh)
+        def ended() -> None:
             self._remove(kept, [name for name in kept.objects if name not in here])
+            self._add(kept, fresh, done)
 
-        self._dht.local_scan(Prefix(table), each, done)
+        self._dht.local_scan(Prefix(table), each, ended)
 
-    def _add(self, kept: _Kept, objects: list[GotObject]) -> None:
+    def _add(self, kept: _Kept, objects: Sequence[GotObject], done: Callable[[int], None]) -> None:
         entries: dict[str, tuple[Entry, str]] = {}
+        replaced: list[str] = []
         for found in objects:
-            ids = kept.objects[found.name] = []
+            before = kept.objects.get(found.name)
+            if before is not None and before[0] == found.value:
+                kept.objects[found.name] = (found.value, before[1])
+                continue
+            ids: list[str] = []
             for key, text in self._values(kept.facts.column, found.value):
                 where = found.name.key
-                ident = hashlib.blake2b(key + b"\0" + where.encode(), digest_size=12).hexdigest()
+                # Long texts that begin alike share a place in the order, and are told apart in a hash index.
+                at = key if kept.pht is not None else text.encode()
+                ident = hashlib.blake2b(at + b"\0" + where.encode(), digest_size=12).hexdigest()
                 ids.append(ident)
                 kept.uses[ident] = kept.uses.get(ident, 0) + 1
                 if kept.uses[ident] == 1:
                     entries[ident] = (Entry(key, ident, where.encode()), text)
+            if before is not None:
+                replaced += self._unused(kept, before[1])
+            kept.objects[found.name] = (found.value, ids)
+        self._end(kept, replaced, moved=False)
         if not entries:
+            self._runtime.call_later(0.0, done, 0)
             return
         if kept.pht is not None:
-            kept.pht.insert([entry for entry, _ in entries.values()], lambda failed: None)
+            kept.pht.insert([entry for entry, _ in entries.values()], done)
             return
         puts = []
         for ident, (entry, text) in entries.items():
-            name = kept.names[ident] = Name(namespace_of(kept.facts.name), text, ident)
+            name = kept.names[ident] = Name(kept.facts.namespace, text, ident)
             puts.append(PutObject(name, entry.value, ENTRY_LIFETIME_S))
-        self._publisher.publish(puts)
+        self._publisher.publish(puts, lambda codes: done(sum(code is not Code.OK for code in codes)))
 
     def _remove(self, kept: _Kept, gone: list[Name]) -> None:
+        """Rows that are no longer here. Those that moved are kept as copies: their new owner indexes them, too, and
+        an entry ended by one node must not be missing until the other looks."""
+        for moved in (True, False):
+            names = [name for name in gone if (self._dht.peek(name) is not None) is moved]
+            self._end(
+                kept,
+                [each for name in names for each in self._unused(kept, kept.objects.pop(name)[1])],
+                moved,
+            )
+
+    def _unused(self, kept: _Kept, ids: list[str]) -> list[str]:
+        """Of entries that one object less stands for, those that nothing stands for any more."""
         ended: list[str] = []
-        for name in gone:
-            for ident in kept.objects.pop(name):
-                kept.uses[ident] -= 1
-                if kept.uses[ident] == 0:
-                    del kept.uses[ident]
-                    ended.append(ident)
-        if not ended:
+        for ident in ids:
+            kept.uses[ident] -= 1
+            if kept.uses[ident] == 0:
+                del kept.uses[ident]
+                ended.append(ident)
+        return ended
+
+    def _end(self, kept: _Kept, idents: list[str], moved: bool) -> None:
+        if not idents:
             return
-        if kept.pht is not None:
-            kept.pht.delete(ended, lambda: None)
+        if kept.pht is None:
+            names = [kept.names.pop(each) for each in idents]
+            if moved:
+                self._publisher.forget(names)
+            else:
+                self._publisher.withdraw(names)
+        elif moved:
+            kept.pht.let_go(idents)
         else:
-            self._publisher.withdraw([kept.names.pop(ident) for ident in ended])
+            kept.pht.delete(idents, lambda: None)
 
     def _values(self, column: str, value: bytes) -> Iterable[tuple[bytes, str]]:
         """The distinct values of a column in an object, as keys and as texts."""
@@ -277,8 +400,8 @@ class Indexes:
         if not can_index(values.type):
             self.unreadable += 1
             return ()
-        pairs = zip(ordered_keys(values), key_texts([values]), strict=True)
-        return [(key, text) for key, text in pairs if key is not None]
+        pairs = zip(ordered_keys(values), equal_keys(values), strict=True)
+        return [(key, text) for key, text in pairs if key is not None and text is not None]
 
 
 def _config() -> PhtConfig:

@@ -101,7 +101,7 @@ class PerfectRouter:
     def join(self, gateways: Sequence[Address]) -> None:
         self._members.add(self)
 
-    def leave(self) -> None:
+    def leave(self, whole: bool = True) -> None:
         self._members.remove(self)
 
     def see(self) -> None:
@@ -236,6 +236,9 @@ class PerfectRouter:
 
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         self._on_death.append(handler)
+
+    def on_namesake(self, handler: Callable[[Address], None]) -> None:
+        """No two members of the list have one id."""
 
     # --- routing -----------------------------------------------------------------------------------------------
 

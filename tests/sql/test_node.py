@@ -10,7 +10,6 @@ import pytest
 from overlay.ring import routing_id
 from overlay.spread.account import Account as Coverage
 from pier_node.engine.compilers import UNTOLD
-from pier_node.engine.publication import Publishing
 from pier_node.engine.service import QueryService
 from pier_node.protocol.messages import Account
 from pier_node.protocol.messages import Limits as Wanted
@@ -59,6 +58,8 @@ class Control:
 
     def consumed(self, size_bytes: int) -> None: ...
 
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None: ...
+
     def finish(self, result: PublicationResult) -> None:
         self.result = result
 
@@ -74,19 +75,18 @@ class Node:
         self.number = number
         self.service = QueryService(cluster.hosts[number].runtime, cluster.nodes[number], Limits())
 
-    def ask(self, text: str, **params: Any) -> Sink:
-        return self.asked(QueryRequest(text, "sql", params=params))
+    def ask(self, text: str, wait_s: float = 10.0, **params: Any) -> Sink:
+        return self.asked(QueryRequest(text, "sql", params=params), wait_s)
 
-    def asked(self, request: QueryRequest) -> Sink:
+    def asked(self, request: QueryRequest, wait_s: float = 10.0) -> Sink:
         sink = Sink()
         self.service.query(request, sink)
-        self.cluster.world.run_for(10.0)
+        self.cluster.world.run_for(wait_s)
         return sink
 
     def publish(self, table: str, columns: dict[str, list[Any]], *keys: str) -> None:
         control = Control()
-        publisher = self.cluster.nodes[self.number].overlay.publisher
-        feed = Publishing(Publication(table, keys), control, publisher)
+        feed = self.service.publish(Publication(table, keys), control)
         feed.batch(pa.record_batch(columns), 1)
         feed.end()
         self.cluster.world.run_for(5.0)
@@ -242,7 +242,7 @@ def test_a_table_that_came_a_moment_after_it_was_unknown_is_known(node: Node) ->
         node.cluster.world.run_for(0.5)
         assert sink.failure is not None and sink.failure.kind == "unknown_table"
         control = Control()
-        feed = Publishing(Publication(table, ("k",)), control, node.cluster.nodes[2].overlay.publisher)
+        feed = node.service.publish(Publication(table, ("k",)), control)
         feed.batch(pa.record_batch({"k": [1]}), 1)
         feed.end()
         node.cluster.world.run_for(1.0)

@@ -3,7 +3,8 @@
 A query over one table is computed epoch by epoch. At each node:
 
     aggregates, no RANGE   the table as it is at the start of the epoch, grouped          put Epochs
-    aggregates, RANGE      what arrived within RANGE: a cache that follows the table      put Epochs
+    aggregates, RANGE      what arrived within RANGE: a cache that follows a source,      put Epochs
+                           rows of a published table by their age
     plain rows             what arrived since the epoch before, or within RANGE           put EpochRows
     TUMBLE and HOP         windows that are over by the node's own clock (cache Windows)  put Epochs
 
@@ -22,7 +23,7 @@ from ufl.sql.continuous import REPEAT, Repetition
 from ufl.sql.errors import Refused
 from ufl.sql.fragments import ASKER, Fragment
 from ufl.sql.groups import settings_of
-from ufl.sql.lowering import Lowering
+from ufl.sql.lowering import Lowering, Window
 from ufl.sql.relations import (
     Aggregate,
     Call,
@@ -63,7 +64,7 @@ def lower_epochs(
     if isinstance(core, Aggregate):
         fragment = _groups(lowering, core, chain[-1], repetition, node)
     else:
-        fragment = _rows(lowering, core, parent, repetition)
+        fragment = _rows(lowering, core, chain[-1], parent, repetition)
     if parent is not None:
         assert isinstance(parent, Project | Filter | Ordered | Distinct)
         parent.source = Ready(core.columns, fragment, not core.open)
@@ -117,6 +118,8 @@ def _groups(
     if windows:
         _check_windows(core, scan, node)
         wanted.append(scan.window_end)
+    if not windows and repetition.range_s is not None:
+        _by_age(lowering, repetition.range_s, repetition)
     fragment = lowering.lower(core.source, wanted)
     if windows:
         late_s = scan.window_s * LATENESS_WINDOWS if repetition.range_s is None else repetition.range_s
@@ -127,7 +130,7 @@ def _groups(
             f"windows of {scan.table}: each node gives those that are over; rows up to {late_s:g} s late revise them"
         )
     elif repetition.range_s is not None:
-        _cache(lowering, fragment, repetition.range_s, repetition)
+        _cache(lowering, fragment, scan, repetition.range_s, repetition)
     builder.add(fragment, "partial", "groupby", "Basic", **settings_of(core.keys, calls), mode="partial")
     settings = settings_of({name: Field(name) for name in core.keys}, calls)
     late = windows or repetition.range_s is not None
@@ -143,10 +146,15 @@ def _groups(
     return fragment
 
 
-def _rows(lowering: Lowering, core: Relation, parent: Relation | None, repetition: Repetition) -> Fragment:
+def _rows(
+    lowering: Lowering, core: Relation, scan: Relation, parent: Relation | None, repetition: Repetition
+) -> Fragment:
     builder = lowering.builder
+    assert isinstance(scan, Scan)
+    range_s = repetition.range_s or repetition.every_s
+    _by_age(lowering, range_s, repetition)
     fragment = lowering.lower(core, core.names)
-    _cache(lowering, fragment, repetition.range_s or repetition.every_s, repetition)
+    _cache(lowering, fragment, scan, range_s, repetition)
     if isinstance(parent, Distinct):
         builder.add(fragment, "distinct", "dupelim", "Basic")
     if isinstance(parent, Ordered):
@@ -159,14 +167,22 @@ def _rows(lowering: Lowering, core: Relation, parent: Relation | None, repetitio
     return fragment
 
 
-def _cache(lowering: Lowering, fragment: Fragment, range_s: float, repetition: Repetition) -> None:
-    """Rows as they arrive. A range of one epoch needs no clock: each answer takes what came since the one before."""
-    settings: dict[str, Setting] = {"fill": "stream"}
-    if range_s == repetition.every_s:
-        settings["clear"] = "true"
-    else:
-        settings["age"] = f"{range_s:g}"
-    lowering.builder.add(fragment, "window", "cache", "MemCache", **settings)
+def _by_age(lowering: Lowering, range_s: float, repetition: Repetition) -> None:
+    """Rows of a published table are young or old wherever they lie: the scan of it picks them by their age."""
+    lowering.window = _window(range_s, repetition)
+
+
+def _window(range_s: float, repetition: Repetition) -> Window:
+    """A range of one epoch needs no clock: each answer takes what came since the one before."""
+    return Window(range_s, once=range_s == repetition.every_s)
+
+
+def _cache(
+    lowering: Lowering, fragment: Fragment, scan: Scan, range_s: float, repetition: Repetition
+) -> None:
+    """Rows of sources as they arrive, unless they are kept below the conditions already, beside published ones."""
+    if "published" not in scan.places:
+        lowering.keep_window(fragment, _window(range_s, repetition))
     lowering.builder.note(f"each answer is over what arrived within {range_s:g} s")
 
 

@@ -19,6 +19,9 @@ import pyarrow as pa
 
 from query.engine.facts import IndexFacts
 from query.expr import ExprError, literal
+from query.expr.coerce import common_number, convert, is_number
+from query.expr.errors import EvalError
+from query.expr.nodes import Literal
 from query.index.keys import HASH, PHT, USINGS, can_index
 from query.plan import Array, Constant, Expression, Field, Function, Setting
 from query.plan_hints import did_you_mean, quoted
@@ -91,10 +94,7 @@ def plan_of(made: Statement, query_id: str, tables: Mapping[str, TableInfo]) -> 
     row = Array((Constant(says, "string"),))
     fragment = builder.source(ASKER, "values", "scan", "Values", columns=Array(("done",)), values=row)
     if table:
-        builder.add(fragment, "copy", "tee", "Basic")
-        copy = fragment.last
         builder.add(fragment, "define", "put", "Index", ns=table, index=made.name, **settings)
-        fragment.last = copy
     builder.add(fragment, "answer", "result", "NetSend", table="result")
     builder.close(fragment)
     return builder.plan()
@@ -152,7 +152,7 @@ def indexed(builder: Builder, scan: Scan, condition: Expression) -> Fragment | N
     info = scan.info
     if info is None or scan.places != ("published",):
         return None
-    for index in sorted(info.indexes, key=lambda each: (each.using != HASH, each.name)):
+    for index in sorted(usable(info), key=lambda each: (each.using != HASH, each.name)):
         bounds = _bounds(index, info.columns.get(index.column), conjuncts(condition))
         if bounds is None:
             continue
@@ -168,11 +168,17 @@ def indexed(builder: Builder, scan: Scan, condition: Expression) -> Fragment | N
             "Index",
             ns=scan.table,
             index=index.name,
+            mark=index.mark,
             using=index.using,
             low=low,
             high=high,
         )
     return None
+
+
+def usable(info: TableInfo) -> list[IndexFacts]:
+    """The indexes that are known to have every row."""
+    return [each for each in info.indexes if each.whole]
 
 
 def _bounds(
@@ -234,9 +240,24 @@ def of_kind(kind: pa.DataType, constant: Constant) -> Constant | None:
     types = pa.types
     if not value.is_valid:
         return None
-    if types.is_floating(kind) and (types.is_decimal(value.type) or types.is_integer(value.type)):
-        return Constant(constant.text, "double")
-    for test in (types.is_integer, types.is_string, types.is_boolean, types.is_floating):
+    if types.is_floating(kind):
+        return _float_of(kind, value)
+    if types.is_integer(value.type) and not types.is_integer(kind):
+        return None
+    if types.is_integer(value.type) and not -(1 << 63) <= value.as_py() < 1 << 63:
+        return None
+    for test in (types.is_integer, types.is_string, types.is_boolean):
         if test(kind):
             return constant if test(value.type) else None
     return constant if value.type == kind else None
+
+
+def _float_of(kind: pa.DataType, value: pa.Scalar) -> Constant | None:
+    """A number as it is compared with floats of a width: rounded to theirs, or they are made doubles as it is."""
+    if not is_number(value.type):
+        return None
+    try:
+        rounded = convert(Literal(value), common_number([kind, value.type])).constant
+    except (ExprError, EvalError):
+        return None
+    return None if rounded is None else Constant(repr(rounded.as_py()), "double")

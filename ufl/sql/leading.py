@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from query.index.keys import PHT
 from query.plan import Constant, Expression, Field, Function, Setting
 from ufl.sql.fragments import ASKER, Builder, Fragment
-from ufl.sql.indexes import compared, of_kind
+from ufl.sql.indexes import compared, of_kind, usable
 from ufl.sql.relations import Filter, Ordered, Project, Relation, Scan, conjuncts
 
 #: Rows that are read through an index because they are the first; more are better asked of all nodes at once.
@@ -53,7 +53,7 @@ def first_rows(builder: Builder, scan: Scan, condition: Expression, wanted: Lead
     info = scan.info
     if info is None or scan.places != ("published",):
         return None
-    indexes = [each for each in info.indexes if each.column == wanted.column and each.using == PHT]
+    indexes = [each for each in usable(info) if each.column == wanted.column and each.using == PHT]
     bounds = _bounds(wanted, scan, conjuncts(condition))
     if not indexes or bounds is None:
         return None
@@ -69,7 +69,16 @@ def first_rows(builder: Builder, scan: Scan, condition: Expression, wanted: Lead
         "order": order,
         "column": wanted.column,
     }
-    return builder.source(ASKER, "indexed", "scan", "Index", ns=scan.table, index=indexes[0].name, **settings)
+    return builder.source(
+        ASKER,
+        "indexed",
+        "scan",
+        "Index",
+        ns=scan.table,
+        index=indexes[0].name,
+        mark=indexes[0].mark,
+        **settings,
+    )
 
 
 def _bounds(wanted: Leading, scan: Scan, conditions: list[Expression]) -> dict[str, Constant] | None:

@@ -18,8 +18,9 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from query.batch.key_text import KEY_SEPARATOR
+from query.batch.key_text import key_of
 from query.engine.aim import KEYS_MAX
 from query.plan import Array, Constant, Expression, Field, Setting, fields_of
 from ufl.sql import eddies, groups, joins, recursion, setops
@@ -52,6 +53,17 @@ from ufl.sql.steps import Steps
 _ONE = Constant("1", "long")
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Of a table that is asked again and again: the rows that arrived within a time, or since the answer before."""
+
+    age_s: float
+    once: bool
+
+    def of_scan(self) -> dict[str, Setting]:
+        return {"window": f"{self.age_s:g}", **({"once": "true"} if self.once else {})}
+
+
 class Lowering:
     """Lowers one query."""
 
@@ -68,6 +80,17 @@ class Lowering:
         self.leading: Leading | None = None
         #: Whether all rows of what is lowered are wanted before any: there is an aggregate or a sort above.
         self.whole = False
+        #: In a continuous query: which rows of its table an answer is about.
+        self.window: Window | None = None
+
+    def keep_window(self, fragment: Fragment, window: Window) -> None:
+        """Keeps the rows of a source as they arrive, as long as they are in the window."""
+        settings: dict[str, Setting] = {"fill": "stream"}
+        if window.once:
+            settings["clear"] = "true"
+        else:
+            settings["age"] = f"{window.age_s:g}"
+        self.builder.add(fragment, "window", "cache", "MemCache", **settings)
 
     def root(self, relation: Relation) -> None:
         self.aims_few = is_chain(relation)
@@ -134,11 +157,14 @@ class Lowering:
         fragments = []
         for place in places:
             if place == "source":
-                fragments.append(
-                    builder.source(EVERYWHERE, "local", "scan", "Local", table=scan.table, **wanted)
-                )
+                local = builder.source(EVERYWHERE, "local", "scan", "Local", table=scan.table, **wanted)
+                if self.window is not None and len(places) > 1:
+                    self.keep_window(local, self.window)
+                fragments.append(local)
             else:
-                fragments.append(builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table, **origin))
+                aged = {} if self.window is None else self.window.of_scan()
+                stored = builder.source(EVERYWHERE, "stored", "scan", "DHT", ns=scan.table, **origin, **aged)
+                fragments.append(stored)
         fragment = (
             fragments[0] if len(fragments) == 1 else builder.merge(fragments, "table", "union", "Basic")
         )
@@ -233,7 +259,7 @@ class Lowering:
         parts = [key_values(name, kinds.get(name), conjuncts(condition)) for name in scan.keys]
         if not 1 <= math.prod(map(len, parts)) <= (KEYS_MAX if self.aims_few else 1):
             return ()
-        return tuple(KEY_SEPARATOR.join(each) for each in itertools.product(*parts))
+        return tuple(key_of(each) for each in itertools.product(*parts))
 
     def _ordered(self, relation: Ordered, needed: Sequence[str]) -> Fragment:
         builder = self.builder
@@ -271,7 +297,8 @@ class Lowering:
         columns = Array(tuple(relation.names))
         if not keys:
             fragment = builder.gather(fragment)
-            return builder.add(fragment, "single", "groupby", "Single", columns=columns)
+            types = groups.types_of(relation.columns)
+            return builder.add(fragment, "single", "groupby", "Single", columns=columns, **types)
         fragment = self.together(fragment, keys)
         return builder.add(fragment, "single", "groupby", "Single", keys=Array(keys))
 

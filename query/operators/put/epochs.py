@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from query import plan
 from query.aggregate import Grouping
-from query.aggregation.session import Edges, SessionSpec
+from query.aggregation.session import Edges, Give, SessionSpec
+from query.aggregation.share import NOTHING, Share
 from query.aggregation.strategy import UnknownStrategy, parse
 from query.batch import Batch
 from query.causes import Cause
@@ -57,7 +58,6 @@ FIRST = Option(
     least=0.0,
     most=EVERY_MOST_S,
 )
-Give: TypeAlias = Callable[[bytes | None], None]
 
 
 @dataclass(slots=True)
@@ -99,8 +99,8 @@ class PutEpochs(Operator):
         self._keys = list(self.options["keys"])
         #: By tag.
         self._reading: dict[int, Reading] = {}
-        #: By epoch: this node's states, and the same in parts as they travel.
-        self._kept: dict[int, tuple[pa.Table, list[bytes]]] = {}
+        #: By epoch: this node's states, and the same in parts as they travel; what it could answer for then.
+        self._kept: dict[int, tuple[pa.Table, list[bytes], Share]] = {}
         self._timer: Timer | None = None
         self._held_bytes = 0
         services = self.context.services
@@ -132,15 +132,21 @@ class PutEpochs(Operator):
         if reading is not None:
             states = reading.grouping.states()
             shares = self._shares(states)
+            ring_share = self._ring_share(tag)
             if self._keys:
                 # Without keys there is one group, which cannot be divided.
-                self._kept[reading.epoch] = (states, shares)
+                self._kept[reading.epoch] = (states, shares, ring_share)
             for old in [epoch for epoch in self._kept if epoch <= reading.epoch - KEPT_EPOCHS]:
                 del self._kept[old]
             self._charge()
             self.counters.rows_out += states.num_rows
             for part, give in reading.waiting:
-                give(shares[part])
+                give(shares[part], ring_share)
+
+    def _ring_share(self, tag: int) -> Share:
+        """What the sources below could answer for when they were asked for an epoch."""
+        found = [each for operator in self.below() if (each := operator.share(tag)) is not None]
+        return found[0] if found else NOTHING
 
     def close(self) -> None:
         if self._timer is not None:
@@ -187,7 +193,10 @@ class PutEpochs(Operator):
             return
         self._close_all()
         self._generation, self._parts = split.generation, split.parts
-        self._kept = {epoch: (states, self._shares(states)) for epoch, (states, _) in self._kept.items()}
+        self._kept = {
+            epoch: (states, self._shares(states), ring_share)
+            for epoch, (states, _, ring_share) in self._kept.items()
+        }
         for part in range(split.parts):
             each = split.part_id(part)
             self._take_part(each, replace(self._spec, id=each, strategy=HASHED), part, split.first)
@@ -234,7 +243,8 @@ class PutEpochs(Operator):
         if generation != self._generation:
             return
         if epoch in self._kept:
-            give(self._kept[epoch][1][part])
+            _, shares, ring_share = self._kept[epoch]
+            give(shares[part], ring_share)
             return
         for reading in self._reading.values():
             if reading.epoch == epoch:
@@ -266,6 +276,6 @@ class PutEpochs(Operator):
 
     def _charge(self) -> None:
         size = sum(reading.grouping.nbytes for reading in self._reading.values())
-        size += sum(states.nbytes for states, _ in self._kept.values())
+        size += sum(states.nbytes for states, *_ in self._kept.values())
         self.context.budget.hold(size - self._held_bytes, self.name)
         self._held_bytes = size

@@ -1,9 +1,10 @@
 """Scan, DHT: the rows of a namespace that this node owns (PIER Table 3.3, 3.2.4).
 
 A namespace is a published table, or where opgraphs of this query meet. Of a published table a set probe gets what is
-here now, a stream probe what arrives. A namespace of the query's own is read from its first object to its last:
-what arrived before the opgraph did is caught up with (PIER 3.3.8), and the end comes when everybody who puts is done.
-A set-predicate probe is answered by gets, wherever the owners are: the inner side of a Fetch Matches join.
+here now, a stream probe what is put from then on; what changes hands is not new. With `window` a set probe gets the
+rows that were put within it, wherever they lay then. A namespace of the query's own is read from its first object to
+its last: what arrived before the opgraph did is caught up with (PIER 3.3.8), and the end comes when everybody who puts
+is done. A set-predicate probe is answered by gets, wherever the owners are: the inner side of a Fetch Matches join.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got, GotObject
 from overlay.dht.standing import Standing
 from overlay.dht.watch import NewData, Subscription
+from overlay.dht.window import Window
 from overlay.objects.name import Name, Prefix
 from overlay.ring import Arc
 from query import plan
+from query.aggregation.share import Share, share_of
 from query.batch import Batch
 from query.batch.key_text import key_texts
 from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
-from query.dataflow.source import Source
+from query.dataflow.settings import NAME_CHARS_MAX, Option
+from query.dataflow.source import TAGS_MAX, Source
 from query.engine.exchange import Taking
 from query.operators.scan.origin import ORIGIN, Origin, check_origin
 from query.wire import MissingSchema, SchemaReceiver, WireError, decode_many
 
 #: How long a continuous query waits at a node until it is sure of its part of a table.
 STAND_S = 1.0
+#: Objects of a window that are read in one turn.
+WINDOW_OBJECTS = 512
 KEY_UNSURE = "rows of a key may be missing: its owner is not sure of its part of the table"
 
 
@@ -42,9 +47,21 @@ class ScanDht(Source):
     IMPLEMENTATION = "DHT"
     OPTIONS: ClassVar[Sequence[Option]] = (
         Option(
-            "ns", "text", "the namespace: a published table, or one that this query puts into", required=True
+            "ns",
+            "text",
+            "the namespace: a published table, or one that this query puts into",
+            required=True,
+            most=NAME_CHARS_MAX,
         ),
         Option("table", "text", "the table name of the rows; that under which they were put when absent"),
+        Option(
+            "window",
+            "number",
+            "of a published table: set probes get what was put within so many seconds, stream probes nothing",
+            least=0.0,
+            most=1e9,
+        ),
+        Option("once", "flag", "with window: each set probe gets what was put since the one before", False),
         ORIGIN,
     )
 
@@ -74,6 +91,17 @@ class ScanDht(Source):
         self._closed = False
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
+        #: Of probes about a published table: since when it is read. And whether there was one.
+        self._began: dict[int, float] = {}
+        self._asked = False
+        self._window: Window | None = None
+        if self.options["window"] is not None and not self._internal:
+            self._window = self.dht.window(self.options["ns"], self.options["window"])
+        #: Of a published table, by tag: what this node could answer for.
+        self._shares: dict[int, Share] = {}
+
+    def share(self, tag: int) -> Share | None:
+        return self._shares.pop(tag, None)
 
     def brings(self) -> bool:
         return not self._internal
@@ -82,7 +110,8 @@ class ScanDht(Source):
         if probe.kind is ProbeKind.SET_PREDICATE:
             self._fetch(probe)
         elif probe.kind is ProbeKind.STREAM:
-            self.follow(probe.tag)
+            if self._window is None:
+                self.follow(probe.tag)
         elif self._internal:
             # Subscribed in the same turn as the scan begins, so every object is seen exactly once.
             self.follow(probe.tag)
@@ -90,6 +119,7 @@ class ScanDht(Source):
             self._scan(probe.tag, lambda: self._caught_up(probe.tag))
         else:
             self._reading[probe.tag] = None
+            self._began[probe.tag] = self._since()
             self._show(probe.tag)
 
     def idle(self) -> bool:
@@ -100,6 +130,9 @@ class ScanDht(Source):
             subscription.cancel()
         self.subscriptions.clear()
         self._closed = True
+        self._reading.clear()
+        if self._window is not None:
+            self._window.close()
         super().close()
 
     def _show(self, tag: int) -> None:
@@ -121,15 +154,48 @@ class ScanDht(Source):
         self._show_as(standing, tag)
 
     def _show_as(self, standing: Standing, tag: int) -> None:
+        self._shares[tag] = share_of(standing)
+        for old in list(self._shares)[:-TAGS_MAX]:
+            del self._shares[old]
         if standing.arc is None:
             self._answered(tag)
+        elif self._window is not None:
+            self._window.when_ready(lambda: self.context.guard(lambda: self._read_window(standing, tag)))
         else:
-            self._scan(tag, lambda: self._answered(tag), standing.arc)
+            self._scan(
+                tag, lambda: self._scanned(tag), standing.arc, lambda objects: self._astray(objects, tag)
+            )
 
-    def _astray(self, objects: int) -> None:
+    def _astray(self, objects: int, tag: int) -> None:
         self.drop(objects, "on their way to the node that owns them", Cause.UNOWNED)
+        steps, doubts = self._shares[tag]
+        self._shares[tag] = Share(steps, doubts + 1)
 
-    def _scan(self, tag: int, done: Callable[[], None], within: Arc | None = None) -> None:
+    def _read_window(self, standing: Standing, tag: int) -> None:
+        """What is young at this moment, whole; it is passed on in pieces."""
+        if tag not in self._reading or self._window is None or standing.arc is None:
+            return
+        young = self._window.read(standing.arc, self.options["once"])
+        self._shares[tag] = share_of(standing, young.doubtful)
+
+        def step(start: int) -> None:
+            if tag not in self._reading:
+                return
+            self.context.guard(lambda: self._take_values(young.values[start : start + WINDOW_OBJECTS], tag))
+            if start + WINDOW_OBJECTS < len(young.values):
+                self.context.clock.call_later(0.0, step, start + WINDOW_OBJECTS)
+            else:
+                self.context.guard(lambda: self._scanned(tag))
+
+        step(0)
+
+    def _scan(
+        self,
+        tag: int,
+        done: Callable[[], None],
+        within: Arc | None = None,
+        astray: Callable[[int], None] | None = None,
+    ) -> None:
         def each(objects: list[GotObject]) -> None:
             self.context.guard(lambda: self.take_objects(objects, tag))
 
@@ -139,7 +205,7 @@ class ScanDht(Source):
                 self.subscriptions.remove(scan)
             self.context.guard(done)
 
-        scan = self.dht.local_scan(self.prefix, each, ended, within, self._astray)
+        scan = self.dht.local_scan(self.prefix, each, ended, within, astray)
         self.subscriptions.append(scan)
 
     def follow(self, tag: int) -> None:
@@ -147,6 +213,8 @@ class ScanDht(Source):
             self.taking = self._exchange.taking(self.options["ns"])
 
         def arrived(data: NewData) -> None:
+            if not self._internal and not data.first:
+                return
             self.context.guard(lambda: self.take_object(data.name, data.value, tag))
 
         self.subscriptions.append(self.dht.new_data(self.prefix, arrived))
@@ -158,6 +226,21 @@ class ScanDht(Source):
         )
         self.context.settle()
 
+    def _since(self) -> float:
+        """When the reading began of which a probe is part: with the query, for its first; for later ones with them."""
+        first, self._asked = not self._asked, True
+        started_s: float = self.context.services["run"].started_s
+        return started_s if first else self.context.clock.now()
+
+    def _scanned(self, tag: int) -> None:
+        """All rows of a published table that are seen here. While a load comes into sight, one node may show its rows
+        and another not yet: the answer says so."""
+        table = self.options["ns"]
+        if self.dht.unsettled(table, self._began[tag]):
+            text = f"a load of {table} came into sight while it was read: ask again for all of it"
+            self.context.services["run"].note(Cause.PUBLISHING, 1, text)
+        self._answered(tag)
+
     def _complete(self, tag: int) -> None:
         if self.taking is not None:
             self.taking.ended = True
@@ -165,11 +248,15 @@ class ScanDht(Source):
 
     def _answered(self, tag: int) -> None:
         self._reading.pop(tag, None)
+        self._began.pop(tag, None)
         self.deliver_end(tag)
 
     def take_objects(self, objects: list[GotObject], tag: int, here: bool = True) -> None:
         """Objects that a scan of this node or gets found: many small ones of one schema are one batch."""
-        for count, batch in decode_many((got.value for got in objects), self._schemas):
+        self._take_values([got.value for got in objects], tag, here)
+
+    def _take_values(self, values: Sequence[bytes], tag: int, here: bool = True) -> None:
+        for count, batch in decode_many(values, self._schemas):
             if isinstance(batch, Batch):
                 self.give(self._origin.added(batch, here), tag, count)
             else:

@@ -18,20 +18,18 @@ import pyarrow as pa
 
 from overlay.dht.messages import Code
 from overlay.dht.operations import GetObject, Got
-from overlay.pht.entry import Entry
 from overlay.pht.walk import Range
 from query import plan
 from query.batch import Batch
-from query.batch.key_text import key_texts
 from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option, SettingError
+from query.dataflow.settings import NAME_CHARS_MAX, Option, SettingError
 from query.dataflow.source import Source
 from query.engine.facts import IndexFacts
 from query.expr import ExprError, literal
-from query.index.keys import HASH, PHT, USINGS, can_index, ordered_keys
-from query.index.service import partitioning_keys
+from query.index.keys import HASH, PHT, USINGS, can_index, equal_keys, ordered_keys
+from query.index.service import Reading, partitioning_keys
 from query.operators.scan.dht import KEY_UNSURE
 from query.plan import Constant, Expression
 from query.wire import SchemaReceiver, WireError, decode
@@ -40,7 +38,9 @@ from query.wire import SchemaReceiver, WireError, decode
 FETCHED_KEYS = 1_024
 #: Entries read beyond the rows wanted at first, and by how much more each time that was not enough.
 SPARE_ENTRIES, MORE_ENTRIES = 16, 4
-UNREAD = "parts of the index could not be read: rows may be missing"
+NOT_WHOLE = (
+    "the index is not known to be whole, since parts of it were lost or not read; asked again, it is not used"
+)
 
 
 class _First:
@@ -66,8 +66,9 @@ class ScanIndex(Source):
     TYPE = "scan"
     IMPLEMENTATION = "Index"
     OPTIONS: ClassVar = (
-        Option("ns", "text", "the published table", required=True),
-        Option("index", "text", "the name of the index", required=True),
+        Option("ns", "text", "the published table", required=True, most=NAME_CHARS_MAX),
+        Option("index", "text", "the name of the index", required=True, most=NAME_CHARS_MAX),
+        Option("mark", "text", "what tells it from others that have had its name", "", most=NAME_CHARS_MAX),
         Option("using", "choice", "how it was made", PHT, choices=USINGS),
         Option("low", "expression", "the least value that is wanted; no bound when absent"),
         Option("high", "expression", "the largest value that is wanted; for a hash index the same as low"),
@@ -102,7 +103,7 @@ class ScanIndex(Source):
         self._schemas = SchemaReceiver()
         self._reading: dict[int, None] = {}
         self._bounds = [_value(bound, self.options[bound]) for bound in ("low", "high")]
-        self._facts = IndexFacts(self.options["index"], "", self.options["using"])
+        self._facts = IndexFacts(self.options["index"], "", self.options["using"], self.options["mark"])
         self._column: str | None = self.options["column"] if self.options["first"] is not None else None
 
     def idle(self) -> bool:
@@ -115,12 +116,12 @@ class ScanIndex(Source):
         self._reading[probe.tag] = None
         indexes = self.context.services["indexes"]
 
-        def found(keys: list[str] | None) -> None:
-            self.context.guard(lambda: self._found(keys, probe.tag))
+        def found(reading: Reading) -> None:
+            self.context.guard(lambda: self._found(reading, probe.tag))
 
         if self.options["using"] == HASH:
             assert self._bounds[0] is not None, "checked"
-            indexes.equal(self._facts, key_texts([self._bounds[0]]), found)
+            indexes.equal(self._facts, [key for key in equal_keys(self._bounds[0]) if key is not None], found)
         elif self._column is not None:
             self._read_first(_First(self.options["first"]), probe.tag)
         else:
@@ -130,10 +131,13 @@ class ScanIndex(Source):
         low, high = (None if each is None else ordered_keys(each)[0] for each in self._bounds)
         return Range(low, high, limit, self.options["order"] == "desc")
 
-    def _found(self, keys: list[str] | None, tag: int) -> None:
-        if keys is None:
-            self.drop(1, UNREAD, Cause.NOT_FETCHED)
-        self._fetch(keys or [], tag, lambda: self._answered(tag))
+    def _found(self, reading: Reading, tag: int) -> None:
+        self._require_whole(reading)
+        self._fetch(partitioning_keys(reading.entries), tag, lambda: self._answered(tag))
+
+    def _require_whole(self, reading: Reading) -> None:
+        if not reading.whole:
+            self.drop(1, NOT_WHOLE, Cause.INDEX_NOT_WHOLE)
 
     def _answered(self, tag: int) -> None:
         self._reading.pop(tag, None)
@@ -142,15 +146,14 @@ class ScanIndex(Source):
     # -- the first rows
 
     def _read_first(self, first: _First, tag: int) -> None:
-        def found(entries: list[Entry] | None) -> None:
-            self.context.guard(lambda: self._found_first(first, entries, tag))
+        def found(reading: Reading) -> None:
+            self.context.guard(lambda: self._found_first(first, reading, tag))
 
-        self.context.services["indexes"].entries(self._facts, self._range(first.entries), found)
+        self.context.services["indexes"].between(self._facts, self._range(first.entries), found)
 
-    def _found_first(self, first: _First, entries: list[Entry] | None, tag: int) -> None:
-        if entries is None:
-            self.drop(1, UNREAD, Cause.NOT_FETCHED)
-        read = entries or []
+    def _found_first(self, first: _First, reading: Reading, tag: int) -> None:
+        self._require_whole(reading)
+        read = reading.entries
         keys = [key for key in partitioning_keys(read) if key not in first.fetched]
         first.fetched.update(keys)
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from query import plan
 from query.batch import Batch
-from query.dataflow.context import LocalTable, with_columns
+from query.dataflow.context import LocalTable, with_columns, with_losses
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.dataflow.source import Source
+from query.dataflow.source import Lies, Source
 from query.operators.scan.origin import ORIGIN, Origin, check_origin
 
 
@@ -24,6 +24,7 @@ class ScanLocal(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "Local"
+    LIES = Lies.NODE
     OPTIONS: ClassVar = (
         Option("table", "text", "the name under which the node's owner registered the source", required=True),
         Option("columns", "texts", "the columns that are wanted; others may be left unread. All when absent"),
@@ -60,7 +61,8 @@ class ScanLocal(Source):
         columns = self.options["columns"]
         if columns is not None and (columnar := with_columns(table)) is not None:
             return columnar.scan_columns(keys, columns)
-        return table.scan(keys)
+        lossy = with_losses(table)
+        return table.scan(keys) if lossy is None else lossy.scan_telling(keys, self.drop)
 
     def idle(self) -> bool:
         return not self._reading and super().idle()

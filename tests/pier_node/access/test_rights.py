@@ -98,7 +98,8 @@ def test_a_revoked_token_ends_its_sessions_and_only_those(engine: ScriptedEngine
     door.server.use_tokens(TokenBook(tokens=BOOK.tokens[1:]))
     events = reader.machine.receive(bytes(reader.stream.sent), 0.0)
     assert isinstance(events[-1], Gone) and "revoked" in events[-1].reason
-    assert engine.told[0][0] == "cancel" and not root.stream.over
+    assert [each[0] for each in engine.told] == ["allow", "cancel"] and not root.stream.over
+    assert engine.told[0] == ("allow", False), "what the token had published is not to stay"
     assert door.client("r").told(Gone)[0].reason == "token not accepted"
     counted = door.server.statistics()
     assert (counted.tokens_revoked, counted.tokens_refused, counted.connections) == (1, 1, 1)
@@ -189,7 +190,8 @@ PUTS = [
 @pytest.mark.parametrize("name", ["ns", "NS", "Ns"])
 @pytest.mark.parametrize("put", PUTS)
 def test_a_query_puts_only_where_its_asker_may(put: str, name: str) -> None:
-    written = plan(f"{SOURCE} %operator(p) {{ {put.replace('{ns}', name)} sources[0] = s }}")
+    answer = "%operator(r) { type = result sources[0] = p }" if "index" in put else ""
+    written = plan(f"{SOURCE} %operator(p) {{ {put.replace('{ns}', name)} sources[0] = s }} {answer}")
     reader = Client("reader", frozenset({"ask"}))
     feeder = Client("feeder", frozenset({"ask", "publish"}), ("stolen*",))
     refused = may_run(reader, written, "ab12")
@@ -224,3 +226,18 @@ def test_every_operator_that_takes_a_namespace_says_what_it_does_there() -> None
         if "ns" in options:
             options["ns"] = "x"
             assert (kind.writes if kind.TYPE == "put" else kind.reads)(options) == ("x",), kind
+
+
+def test_only_an_administrator_retires_members(engine: ScriptedEngine) -> None:
+    overlay = FixedOverlay()
+    door = Door(ComposedService(overlay, engine), ServerOptions(tokens=BOOK))
+    for token in "rfa":
+        client = door.client(token)
+        client.machine.call("members")
+        client.machine.call("retire", "web2")
+        client.run()
+        assert [entry.state for entry in client.told(m.MembersAre)[0].members] == ["here", "absent"]
+        refused = [failed.message for failed in client.told(m.Failed)]
+        assert (len(refused), len(client.told(m.Done))) == ((0, 1) if token == "a" else (1, 0))
+        assert all("does not allow to retire members" in text for text in refused)
+    assert overlay.retired == ["web2"]

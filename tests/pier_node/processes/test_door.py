@@ -146,6 +146,7 @@ async def other_spellings(asker: Connection, root: Connection) -> None:
     await root.publish("mine", [rows], ["k"])
     await root.query("CREATE INDEX by_k ON mine (k)").table()
     drop = STOLEN.replace("SPELT = stolen keys[0] = $n", "implementation = Index NS = mine index = by_k")
+    drop = drop.rstrip("}") + "%operator(r) { type = result sources[0] = p } }"
     with pytest.raises(Forbidden):
         await asker.query(drop, "ufl").table()
     with pytest.raises(Forbidden):

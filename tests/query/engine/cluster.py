@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from overlay.ring import from_wire
-from overlay.stack import OverlayNode
+from overlay.stack import OverlayConfig, OverlayNode
 from query.batch import Batch
 from query.dataflow.budget import Limits
 from query.engine.account import Account
@@ -88,11 +88,22 @@ class Cluster:
     """Some simulated nodes that have formed a ring."""
 
     def __init__(
-        self, count: int, seed: int = 1, latency_s: float = 0.01, messenger: MessengerFactory | None = None
+        self,
+        count: int,
+        seed: int = 1,
+        latency_s: float = 0.01,
+        messenger: MessengerFactory | None = None,
+        config: OverlayConfig | None = None,
+        *,
+        serialise: bool = False,
     ) -> None:
-        """`messenger` makes it a simulation of packets."""
+        """`messenger` makes it a simulation of packets. With `serialise` messages travel as bytes: one that
+        its receiver cannot read raises."""
+        self.config = config
         codec = Codec(NODE_MESSAGES)
-        self.world = World(seed=seed, topology=star(latency_s), codec=codec, messenger=messenger)
+        self.world = World(
+            seed=seed, topology=star(latency_s), codec=codec, messenger=messenger, serialise=serialise
+        )
         self.seed = seed
         self.hosts: list[SimHost] = []
         self.nodes: list[EngineNode] = []
@@ -104,18 +115,27 @@ class Cluster:
     def grow(self, after_s: float = 0.0) -> None:
         """Adds a node, without rows of its own, that joins the ring after a while."""
         number = len(self.nodes)
-        host = self.world.add_host()
-        node_id = from_wire(hashlib.sha1(f"{self.seed}/{number}".encode()).digest())
-        overlay = OverlayNode(host.runtime, host.messenger, node_id)
-        tables = MemoryTables()
-        self.hosts.append(host)
-        self.tables.append(tables)
-        self.nodes.append(EngineNode(host.runtime, overlay, tables))
+        self.hosts.append(self.world.add_host())
+        self.tables.append(MemoryTables())
+        self.nodes.append(self._node(number))
+        overlay = self.nodes[number].overlay
         if number == 0:
             overlay.start()
         else:
             at_s = self.world.now + after_s
             self.world.call_at(at_s, lambda each: each.join([self.hosts[0].address]), overlay)
+
+    def wipe(self, number: int) -> None:
+        """A node dies and comes back at once, with its id and nothing else."""
+        self.hosts[number] = self.world.restart(self.hosts[number])
+        self.tables[number] = MemoryTables()
+        self.nodes[number] = self._node(number)
+        self.nodes[number].overlay.join([self.hosts[0 if number else 1].address])
+
+    def _node(self, number: int) -> EngineNode:
+        runtime, messenger = self.hosts[number].runtime, self.hosts[number].messenger
+        node_id = from_wire(hashlib.sha1(f"{self.seed}/{number}".encode()).digest())
+        return EngineNode(runtime, OverlayNode(runtime, messenger, node_id, self.config), self.tables[number])
 
     def load(self, table: str, batches: list[Batch]) -> None:
         """Spreads batches over the nodes, round robin."""
