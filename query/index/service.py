@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -78,6 +79,10 @@ class _Kept:
         self.objects: dict[Name, tuple[bytes, list[str]]] = {}
         self.names: dict[str, Name] = {}
         self.uses: dict[str, int] = {}
+        #: Insertions under way, who waits for all of them, and whether entries of some could not be stored at once.
+        self.inserting = 0
+        self.waiting: list[Callable[[bool], None]] = []
+        self.lacking = False
         #: When it is forgotten, if it was dropped.
         self.ends_s: float | None = None
 
@@ -242,7 +247,7 @@ class Indexes:
 
     def _build(self, table: str, facts: IndexFacts, done: Callable[[bool], None]) -> None:
         """All that this node owns into an index that is being made."""
-        self._feed(table, self._keeping(table, facts), lambda failed: done(failed == 0))
+        self._feed(table, self._keeping(table, facts), done)
 
     def _repair(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
         """Parts of the ring were lost: what was there of the trees that this node feeds is put again."""
@@ -271,17 +276,17 @@ class Indexes:
             for table, answer in zip(tables, answers, strict=True):
                 self._known(table, answer)
             kept = list(self._kept.items())
-            left, lost = len(kept) + 1, 0
+            left, fed = len(kept) + 1, True
 
-            def one(failed: int) -> None:
-                nonlocal left, lost
-                left, lost = left - 1, lost + failed
+            def one(stored: bool) -> None:
+                nonlocal left, fed
+                left, fed = left - 1, fed and stored
                 if left == 0:
-                    self._repair([WHOLE], lambda ok: done(ok and lost == 0))
+                    self._repair([WHOLE], lambda ok: done(ok and fed))
 
             for (table, _), each in kept:
                 self._feed(table, each, one)
-            self._runtime.call_later(0.0, one, 0)
+            self._runtime.call_later(0.0, one, True)
 
         self._dht.get_many([GetObject(DICTIONARY, dictionary_key(table)) for table in tables], got)
 
@@ -297,10 +302,10 @@ class Indexes:
         objects = self._arrived.pop(table)
         for (of, _), kept in self._kept.items():
             if of == table:
-                self._add(kept, objects, lambda failed: None)
+                self._add(kept, objects)
 
-    def _feed(self, table: str, kept: _Kept, done: Callable[[int], None] = lambda failed: None) -> None:
-        """Compares what is here with what is indexed; `done` tells how many entries could not be stored now."""
+    def _feed(self, table: str, kept: _Kept, done: Callable[[bool], None] | None = None) -> None:
+        """Compares what is here with what is indexed; `done` tells whether all entries are stored."""
         here: dict[Name, None] = {}
         fresh: list[GotObject] = []
 
@@ -314,11 +319,13 @@ class Indexes:
 
         def ended() -> None:
             self._remove(kept, [name for name in kept.objects if name not in here])
-            self._add(kept, fresh, done)
+            self._add(kept, fresh)
+            if done is not None:
+                self._when_stored(kept, done)
 
         self._dht.local_scan(Prefix(table), each, ended)
 
-    def _add(self, kept: _Kept, objects: Sequence[GotObject], done: Callable[[int], None]) -> None:
+    def _add(self, kept: _Kept, objects: Sequence[GotObject]) -> None:
         entries: dict[str, tuple[Entry, str]] = {}
         replaced: list[str] = []
         for found in objects:
@@ -341,16 +348,41 @@ class Indexes:
             kept.objects[found.name] = (found.value, ids)
         self._end(kept, replaced, moved=False)
         if not entries:
-            self._runtime.call_later(0.0, done, 0)
             return
+        kept.inserting += 1
         if kept.pht is not None:
-            kept.pht.insert([entry for entry, _ in entries.values()], done)
+            kept.pht.insert([entry for entry, _ in entries.values()], partial(self._inserted, kept))
             return
         puts = []
         for ident, (entry, text) in entries.items():
             name = kept.names[ident] = Name(kept.facts.namespace, text, ident)
             puts.append(PutObject(name, entry.value, ENTRY_LIFETIME_S))
-        self._publisher.publish(puts, lambda codes: done(sum(code is not Code.OK for code in codes)))
+        self._publisher.publish(
+            puts, lambda codes: self._inserted(kept, sum(code is not Code.OK for code in codes))
+        )
+
+    def _inserted(self, kept: _Kept, failed: int) -> None:
+        kept.inserting -= 1
+        kept.lacking = kept.lacking or failed > 0
+        if kept.inserting == 0:
+            waiting, kept.waiting = kept.waiting, []
+            for done in waiting:
+                self._when_stored(kept, done)
+
+    def _when_stored(self, kept: _Kept, done: Callable[[bool], None]) -> None:
+        """Tells whether all entries are stored, once those under way have arrived or failed. What failed is tried again
+        with all that the publisher keeps."""
+
+        def looked_after(ok: bool) -> None:
+            kept.lacking = kept.lacking and not ok
+            done(ok)
+
+        if kept.inserting:
+            kept.waiting.append(done)
+        elif kept.lacking:
+            self._publisher.look_after([WHOLE], looked_after)
+        else:
+            self._runtime.call_later(0.0, done, True)
 
     def _remove(self, kept: _Kept, gone: list[Name]) -> None:
         """Rows that are no longer here. Those that moved are kept as copies: their new owner indexes them, too, and
