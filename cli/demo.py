@@ -169,6 +169,8 @@ async def _show(
         _say(f"\nKilling node {victim.node_id[:8]} …")
         os.kill(victim.pid, signal.SIGKILL)
         await _until_missed(conn, found, len(running))
+        _say(f"It is expected until it is back or retired: pier members retire {victim.node_id[:8]}")
+        await conn.retire(victim.node_id)
         if spark is None:
             await _ask(
                 conn, f"{BY_HOUR} ORDER BY hour", "events by hour of the day before", found, "hours", shown=3
@@ -272,7 +274,9 @@ async def _publish(conn: Connection, world: World) -> None:
 def _words(account: Account) -> str:
     missing = account.failed + account.unreachable
     answered = account.answered + account.empty
-    return f"{answered} of {account.asked} nodes answered" + (f", {missing} missing" if missing else "")
+    words = f"{answered} of {account.asked + account.absent} nodes answered"
+    words += f", {missing} missing" if missing else ""
+    return words + (f", {account.absent} absent" if account.absent else "")
 
 
 def _step(words: str) -> Any:

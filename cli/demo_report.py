@@ -122,7 +122,7 @@ def _accounts(accounts: Sequence[tuple[str, Any]]) -> str:
             "question": words,
             "asked": account.asked,
             "answered": account.answered + account.empty,
-            "missing": account.failed + account.unreachable,
+            "missing": account.failed + account.unreachable + account.absent,
             "seconds": f"{account.elapsed_s:.2f}",
         }
         for words, account in accounts

@@ -30,6 +30,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("status", "cli.status", "show how a node is doing"),
     ("health", "cli.health", "ask whether a node lives or is ready"),
     ("ring", "cli.ring", "show who is on the ring and who owns what"),
+    ("members", "cli.members", "show who belongs to the ring, there or not; retire one"),
     ("keys", "cli.keys", "make, rotate, list and revoke a cluster's keys"),
     ("logs", "cli.logs", "detect and parse firewall logs"),
     ("sim", "cli.sim", "simulate a scenario"),

@@ -20,7 +20,8 @@ def add_parser(subparsers: Any) -> None:
         "node",
         "Run a node until SIGTERM or Ctrl-C; it then hands over what it owns and leaves the ring.\n"
         "Settings come from a preset, a TOML file, PIER_... variables and these flags; the last one wins.\n"
-        "docs/configuration.md describes every knob.",
+        "docs/configuration.md describes every knob. Exit code 3: an earlier life of this node's id runs elsewhere\n"
+        "(a copied data directory), and this one was put out.",
         "pier node --listen 127.0.0.1:7700 --client 127.0.0.1:7701 --source fw=firewall:/var/log/ufw.log",
     )
     parser.add_argument("--config", metavar="F", type=Path, help="a TOML file")
@@ -66,12 +67,14 @@ def run(args: argparse.Namespace) -> int:
         return _check(config)
     import trio
 
-    from pier_node.process import StartError, run_node
+    from pier_node.process import EXIT_PUT_OUT, PutOut, StartError, run_node
 
     try:
         trio.run(run_node, config)
     except StartError as error:
         raise CommandFailed(str(error)) from None
+    except PutOut as error:
+        raise CommandFailed(str(error), EXIT_PUT_OUT) from None
     return 0
 
 

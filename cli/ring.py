@@ -10,6 +10,8 @@ from cli.options import add_command, add_format_option, add_node_options
 
 #: Of an id of 40 digits: enough to tell nodes apart at a glance.
 _ID_DIGITS = 12
+#: Absent members that are named here; pier members has them all.
+_AWAY_NAMED = 8
 
 
 def add_parser(subparsers: Any) -> None:
@@ -33,10 +35,14 @@ def run(args: argparse.Namespace) -> int:
     from cli.output import print_rows
     from cli.reach import reach
 
+    away: list[Any] = []
+
     async def ring() -> tuple[list[dict[str, Any]], bool]:
         async with reach(args) as conn:
             near = await conn.ring()
             whole = near if args.neighbours else await conn.ring(whole=True)
+            if not args.neighbours:
+                away.extend(entry for entry in await conn.members() if entry.state == "absent")
         known = {entry.id: entry for entry in near.nodes}
         return [node_row(entry, known.get(entry.id, entry), args.long) for entry in whole.nodes], whole.whole
 
@@ -46,6 +52,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.neighbours:
         said = "the whole ring" if whole else "as far as it could be walked; nodes are missing"
         print(f"{len(rows)} nodes, {said}", file=sys.stderr)
+        if away:
+            names = ", ".join(entry.host or entry.id[:_ID_DIGITS] for entry in away[:_AWAY_NAMED])
+            print(f"{len(away)} absent members: {names} (pier members)", file=sys.stderr)
     return 0
 
 

@@ -77,6 +77,7 @@ async def _facts(conn: Any) -> dict[str, Any]:
         "joined": found.joined,
         "neighbours": found.neighbours,
         "sources": list(found.sources),
+        "remarks": list(found.remarks),
         **found.figures,
     }
 

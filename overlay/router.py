@@ -164,3 +164,7 @@ class Router(Protocol):
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         """Calls handler for each of the nearest neighbours that is given up, long after it was found silent."""
         ...
+
+    def on_namesake(self, handler: Callable[[Address], None]) -> None:
+        """Calls handler with the address of a node that says it has this node's own id."""
+        ...

@@ -19,6 +19,10 @@ from overlay.dht.recall import Recall
 from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
 from overlay.relay import RELAY_MESSAGES, Relays, RelayStatistics
 from overlay.ring import NodeRef
+from overlay.roster.config import RosterConfig
+from overlay.roster.messages import ROSTER_MESSAGES
+from overlay.roster.namesakes import Namesakes
+from overlay.roster.roster import Roster, RosterStatistics
 from overlay.router import Router
 from overlay.spread.messages import SPREAD_MESSAGES
 from overlay.spread.spread import Spread, SpreadStatistics
@@ -31,6 +35,7 @@ OVERLAY_MESSAGES: tuple[type[Message], ...] = (
     *BAMBOO_MESSAGES,
     *DHT_MESSAGES,
     *SPREAD_MESSAGES,
+    *ROSTER_MESSAGES,
     *RELAY_MESSAGES,
     NotUnderstood,
 )
@@ -62,6 +67,8 @@ class OverlayConfig:
     trees: TreesConfig = field(default_factory=TreesConfig)
     #: Register in the distribution trees; without, broadcasts by tree do not reach this node.
     in_trees: bool = True
+    #: Who belongs to the ring; None: nobody keeps count, and who is not there is not missed.
+    roster: RosterConfig | None = None
 
 
 def _bamboo(runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig) -> StackRouter:
@@ -79,6 +86,7 @@ class OverlayStatistics:
     spread: SpreadStatistics
     trees: TreeStatistics
     relay: RelayStatistics
+    roster: RosterStatistics | None = None
 
 
 class OverlayNode:
@@ -90,6 +98,7 @@ class OverlayNode:
         "messenger",
         "publisher",
         "recall",
+        "roster",
         "router",
         "runtime",
         "spread",
@@ -97,8 +106,14 @@ class OverlayNode:
     )
 
     def __init__(
-        self, runtime: Runtime, messenger: Messenger, node_id: int, config: OverlayConfig | None = None
+        self,
+        runtime: Runtime,
+        messenger: Messenger,
+        node_id: int,
+        config: OverlayConfig | None = None,
+        peer_id: Callable[[Address], bytes | None] | None = None,
     ) -> None:
+        """`peer_id` is the id that the node at an address has proven, where nodes do that."""
         config = config or OverlayConfig()
         if config.router not in ROUTERS:
             raise ValueError(f"router: there is no {config.router!r}; there are {', '.join(ROUTERS)}")
@@ -114,9 +129,15 @@ class OverlayNode:
         self.spread = Spread(runtime, wire, self.router)
         self.recall = Recall(runtime, self.router, self.spread, self.publisher, self.dht.doubts)
         self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
+        self.roster: Roster | None = None
+        if config.roster is not None:
+            namesakes = Namesakes(runtime, messenger, self.router, peer_id)
+            self.roster = Roster(runtime, wire, self.router, self.spread, config.roster, namesakes)
 
     def start(self) -> None:
         """Becomes the first member of a new ring."""
+        if self.roster is not None:
+            self.roster.begin()
         self.router.start()
         self._go()
 
@@ -126,6 +147,8 @@ class OverlayNode:
         member = self.router.joined
         self.router.join(gateways)
         if not member:
+            if self.roster is not None:
+                self.roster.begin(gateways)
             self._go()
 
     def leave(self, done: Callable[[], None]) -> None:
@@ -137,6 +160,8 @@ class OverlayNode:
             if timer is not None:
                 timer.cancel()
                 timer = None
+                if self.roster is not None:
+                    self.roster.leave()
                 self.router.leave()
                 done()
 
@@ -154,6 +179,7 @@ class OverlayNode:
             publisher=self.publisher.statistics(),
             spread=self.spread.statistics(),
             trees=self.trees.statistics(),
+            roster=None if self.roster is None else self.roster.statistics(),
             relay=self.messenger.statistics(),
         )
 

@@ -2,6 +2,7 @@
 
     node.secret         the Ed25519 secret behind its id, so that a restarted node takes its old place on the ring
     node.certificate    what the cluster's authority says of it, where ids are certified
+    node.roster         the members of the ring as it last knew them (`roster_file`)
     node.json           process id, addresses and node id while it runs
     node.lock           locked while it runs; the lock dies with the process, however it dies
 

@@ -18,6 +18,7 @@ from pier_node.service import (
     Feed,
     FeedControl,
     LogState,
+    MembersView,
     NodeStatus,
     OverlayService,
     Publication,
@@ -47,6 +48,12 @@ class ComposedService:
 
     def doors(self, done: Reply[RingView]) -> None:
         self.overlay.doors(done)
+
+    def members(self, done: Reply[MembersView]) -> None:
+        self.overlay.members(done)
+
+    def retire(self, who: str, done: Reply[None]) -> None:
+        self.overlay.retire(who, done)
 
     def put(
         self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Reply[None]

@@ -15,11 +15,13 @@ from overlay.dht.operations import GetObject, Got, PutObject
 from overlay.dht.verbs import Dht
 from overlay.objects.name import Name
 from overlay.ring import Arc, NodeRef, from_wire, to_wire
+from overlay.roster.roster import Roster
 from overlay.router import Neighbour, Owner, Router
 from overlay.spread.spread import Spread
 from pier_node.doors import Doors
+from pier_node.members import Members
 from pier_node.protocol.messages import NodeEntry, Scalar
-from pier_node.service import Failure, NodeStatus, Reply, RingView
+from pier_node.service import Failure, MembersView, NodeStatus, Reply, RingView
 from runtime.api import Runtime
 
 #: Nodes visited by one walk; larger rings are shown in part and say so.
@@ -39,6 +41,7 @@ class OverlayFacts:
         describe: Callable[[NodeStatus], NodeStatus],
         statistics: Callable[[], dict[str, Any]],
         spread: Spread,
+        roster: Roster,
     ) -> None:
         """`describe` adds what the process knows to a status; `statistics` gives snapshots by name."""
         self._runtime = runtime
@@ -46,6 +49,7 @@ class OverlayFacts:
         self._dht = dht
         self._describe = describe
         self._statistics = statistics
+        self._members = Members(runtime, router, roster)
         self._doors = Doors(spread, router, lambda: describe(self._bare_status()).client_address)
 
     def status(self, done: Reply[NodeStatus]) -> None:
@@ -71,9 +75,15 @@ class OverlayFacts:
     def doors(self, done: Reply[RingView]) -> None:
         self._doors.ask(done)
 
+    def members(self, done: Reply[MembersView]) -> None:
+        self._members.ask(done)
+
+    def retire(self, who: str, done: Reply[None]) -> None:
+        self._members.retire(who, done)
+
     def _bare_status(self) -> NodeStatus:
         me = self._router.me
-        return NodeStatus(me.id.hex(), me.address, self._router.joined, 0)
+        return NodeStatus(me.id.hex(), me.address, self._router.joined, 0, remarks=self._members.remarks())
 
     def put(
         self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Reply[None]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from overlay.ring import from_wire
+from overlay.roster.roster import Roster
 from overlay.stack import OverlayNode
 from overlay.transport import MessageHost, open_messenger
 from pier_node.access.rates import RateLimits
@@ -47,6 +48,7 @@ class NodeParts:
 
     messenger: MessageHost
     overlay: OverlayNode
+    roster: Roster
     engine: EngineNode
     tables: NodeTables
     server: ClientServer
@@ -77,7 +79,10 @@ def build_node(
         release=release,
     )
     messenger.revoke(credentials.revoked)
-    overlay = OverlayNode(runtime, messenger, from_wire(credentials.node_id), config.overlay_config())
+    overlay = OverlayNode(
+        runtime, messenger, from_wire(credentials.node_id), config.overlay_config(), messenger.peer_id
+    )
+    assert overlay.roster is not None
     tables = NodeTables()
     engine = EngineNode(runtime, overlay, tables, services)
 
@@ -94,7 +99,9 @@ def build_node(
         }
 
     queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max)
-    facts = OverlayFacts(runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread)
+    facts = OverlayFacts(
+        runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread, overlay.roster
+    )
     server = ClientServer(
         runtime,
         ComposedService(facts, queries),
@@ -102,7 +109,7 @@ def build_node(
         server_options(config, credentials.tokens),
         journal,
     )
-    return NodeParts(messenger, overlay, engine, tables, server, snapshots, facts.brief)
+    return NodeParts(messenger, overlay, overlay.roster, engine, tables, server, snapshots, facts.brief)
 
 
 def server_options(config: Config, tokens: TokenBook | None) -> ServerOptions:

@@ -2,11 +2,13 @@
 
 Start: claim the data directory, read the keys, open the socket, build the node (`parts.py`), open the door for
 clients, write the state file, join. Stop: hang up on clients, hand what this node owns to its neighbours, leave
-the ring, close. A second signal skips the manners. What goes wrong before the node is up is a `StartError`.
+the ring, close. A second signal skips the manners. What goes wrong before the node is up is a `StartError`. A node that
+finds an earlier life of its own id on the ring stops by itself (`PutOut`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import signal
@@ -14,13 +16,14 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import trio
 
+from overlay.roster.member import Profile
 from overlay.transport.identity import SECRET_BYTES
 from pier_node.config import Config, ConfigError, load, parse_source
 from pier_node.data_dir import DataDir, DataDirError, NodeState, write_state
@@ -32,6 +35,7 @@ from pier_node.key_watch import watch_keys
 from pier_node.own_aggregates import OwnAggregatesError, load_own_aggregates
 from pier_node.parts import NodeParts, build_node
 from pier_node.resolve import ResolveError, own_address, resolve_one
+from pier_node.roster_file import KeptRoster
 from pier_node.security import Credentials, SecurityError, load_credentials
 from pier_node.service import NodeStatus
 from pier_node.sources.log_scan import compile_parsers
@@ -49,8 +53,16 @@ GOODBYE_S = 0.5
 _GOODBYE_LOOK_S = 0.01
 
 
+#: The exit code of a node that was put out; a supervisor should not start it again.
+EXIT_PUT_OUT = 3
+
+
 class StartError(Exception):
     """The node cannot start; the message is for whoever started it."""
+
+
+class PutOut(Exception):
+    """An earlier life of this node's id is on the ring; this one has stopped."""
 
 
 _START_ERRORS = (
@@ -94,6 +106,9 @@ class NodeProcess:
         self.credentials = credentials
         self.journal = journal
         self.client_address = self.http_address = ""
+        #: Told to stop, and by which other life of this node's id, if so.
+        self._told = trio.Event()
+        self.put_out_by = ""
         self._started_s = time.monotonic()
         self._version = importlib.metadata.version("pier")
 
@@ -111,8 +126,10 @@ class NodeProcess:
                 {**sources.services(self._folder("files")), "host": socket.gethostname()},
                 self._version,
             )
+            parts.roster.namesakes.on_put_out = self._put_out
             with ExitStack() as cleanup:
                 self._open_sources(sources, parts, cleanup)
+                kept = self._roster(parts)
                 self._keep_compiled()
                 if sources.has_logs:
                     runtime.compute(compile_parsers, self._compiled)
@@ -137,8 +154,12 @@ class NodeProcess:
                     joining = Joining(parts.overlay, runtime.address, self.config.node.join, self.journal)
                     nursery.start_soon(joining.run)
                     nursery.start_soon(watch_keys, self.config, self.credentials, parts, self.journal)
+                    if kept is not None:
+                        nursery.start_soon(kept.run)
                     await self._until_told(parts)
                     nursery.cancel_scope.cancel()
+                if kept is not None:
+                    await kept.save()
             parts.messenger.close()
 
     def _describe(self, status: NodeStatus) -> NodeStatus:
@@ -150,6 +171,22 @@ class NodeProcess:
             client_address=self.client_address,
             sources=self.config.node.sources,
         )
+
+    def _roster(self, parts: NodeParts) -> KeptRoster | None:
+        """What the node says of itself, and whom it knew in its last life."""
+        identity = self.credentials.identity
+        certificate = "" if identity is None else hashlib.sha256(identity.certificate).hexdigest()[:16]
+        tables = tuple(parts.tables.names())
+        parts.roster.describe(Profile(socket.gethostname(), self._version, certificate, tables))
+        if not self.config.node.data_dir:
+            return None
+        kept = KeptRoster(parts.roster, Path(self.config.node.data_dir), self.journal)
+        kept.load()
+        return kept
+
+    def _put_out(self, other: str) -> None:
+        self.put_out_by = other
+        self._told.set()
 
     def _sources(self, runtime: NativeRuntime) -> NodeSources:
         specs = [parse_source(text) for text in self.config.node.sources]
@@ -210,15 +247,25 @@ class NodeProcess:
 
     async def _until_told(self, parts: NodeParts) -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for number in signals:
-                self.journal.info("stopping", signal=signal.Signals(number).name)
-                break
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._listen_to, signals)
+                await self._told.wait()
+                nursery.cancel_scope.cancel()
+            if self.put_out_by:
+                # The other life goes on: nobody is told that this id has left.
+                parts.roster.withdraw()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._leave, parts, nursery.cancel_scope)
                 async for _ in signals:
                     self.journal.warning("leaving without goodbye")
                     nursery.cancel_scope.cancel()
                     break
+
+    async def _listen_to(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            self.journal.info("stopping", signal=signal.Signals(number).name)
+            self._told.set()
+            break
 
     async def _leave(self, parts: NodeParts, scope: trio.CancelScope) -> None:
         parts.server.close("the node is stopping")
@@ -249,8 +296,9 @@ async def run_node(config: Config) -> None:
         journal = Journal(config.log, credentials.node_id.hex())
         if own:
             journal.info("aggregates of the owner", names=", ".join(own))
+        process = NodeProcess(config, credentials, journal)
         try:
-            await NodeProcess(config, credentials, journal).run(at)
+            await process.run(at)
         except AddressError as error:
             raise StartError(f"node.listen: {error}") from None
         except OSError as error:
@@ -261,6 +309,12 @@ async def run_node(config: Config) -> None:
             if refused is None:
                 raise
             raise StartError(str(_leaf(refused))) from None
+        if process.put_out_by:
+            raise PutOut(
+                f"put out: the node at {process.put_out_by} has this node's id {credentials.node_id.hex()} and began "
+                f"earlier; a data directory was copied. Remove {config.node.data_dir or 'the copy'} on one of the two "
+                "hosts: a node without one gets an id of its own"
+            )
 
 
 def _leaf(error: BaseException) -> BaseException:
@@ -273,7 +327,7 @@ def main(path: str) -> int:
     """`python -m pier_node CONFIG.toml`: a node from a file and the environment."""
     try:
         trio.run(run_node, load(Path(path)))
-    except (StartError, ConfigError) as error:
+    except (StartError, ConfigError, PutOut) as error:
         print(f"pier node: {error}", file=sys.stderr)
-        return 1
+        return EXIT_PUT_OUT if isinstance(error, PutOut) else 1
     return 0

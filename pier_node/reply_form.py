@@ -10,7 +10,15 @@ import msgspec
 
 from pier_node.protocol import messages as m
 from pier_node.protocol.arrow import schema_bytes
-from pier_node.service import Description, Failure, LogState, NodeStatus, PublicationResult, RingView
+from pier_node.service import (
+    Description,
+    Failure,
+    LogState,
+    MembersView,
+    NodeStatus,
+    PublicationResult,
+    RingView,
+)
 from runtime.message import Message
 
 #: Of prose about a query, and of a name; well below what the messages allow.
@@ -51,6 +59,8 @@ def reply_message(request: int, result: object) -> Message:
             return _status_message(request, result)
         case RingView():
             return m.RingIs(request, result.nodes[:ENTRIES_MAX], result.whole)
+        case MembersView():
+            return m.MembersAre(request, result.members[: m.LISTED_MAX])
         case PublicationResult():
             return m.Published(request, result.rows, result.objects, result.refused, dict(result.dropped))
         case Description(schema, divisible):
@@ -90,4 +100,5 @@ def _status_message(request: int, status: NodeStatus) -> m.StatusIs:
         status.client_address,
         status.sources,
         dict(status.figures),
+        tuple(clip(remark) for remark in status.remarks),
     )

@@ -32,6 +32,7 @@ from pier_node.protocol.messages import (
     Account,
     Language,
     Limits,
+    MemberEntry,
     NodeEntry,
     Position,
     QueryEntry,
@@ -118,6 +119,15 @@ class NodeStatus:
     client_address: str = ""
     sources: tuple[str, ...] = ()
     figures: Mapping[str, Scalar] = field(default_factory=dict)
+    #: What whoever looks after the node should know now.
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MembersView:
+    """Everybody the roster of this node knows, in order of ids."""
+
+    members: tuple[MemberEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +229,14 @@ class OverlayService(Protocol):
 
     def doors(self, done: Reply[RingView]) -> None:
         """Every member, with the arc it owns and where clients reach it."""
+        ...
+
+    def members(self, done: Reply[MembersView]) -> None:
+        """Everybody who belongs to the ring, and whether it is there."""
+        ...
+
+    def retire(self, who: str, done: Reply[None]) -> None:
+        """Expects a member no more that is not there, by its id or the beginning of it, or by its host name."""
         ...
 
     def put(

@@ -219,6 +219,10 @@ class Session:
                 self._service.ring(what == "whole-ring", done)
             case m.Call(what="doors"):
                 self._service.doors(done)
+            case m.Call(what="members"):
+                self._service.members(done)
+            case m.Call(what="retire"):
+                self._service.retire(event.argument, done)
             case m.Call(what="tables"):
                 self._service.tables(lambda result: self.finish(request, tables_message(request, result)))
             case m.Call(what="queries"):

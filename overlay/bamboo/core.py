@@ -38,6 +38,7 @@ class Core:
         "died",
         "me",
         "messenger",
+        "namesakes",
         "rng",
         "runtime",
         "state",
@@ -59,6 +60,7 @@ class Core:
         self.counts: dict[str, int] = {}
         self.suspected: list[Callable[[NodeRef], None]] = []
         self.died: list[Callable[[NodeRef], None]] = []
+        self.namesakes: list[Callable[[Address], None]] = []
         #: Called for each question that a node left unanswered, before anything follows from it.
         self.unanswered: list[Callable[[NodeRef], None]] = []
         #: Handlers of answers that this node may also give itself, without the network.
@@ -110,6 +112,13 @@ class Core:
             self.view.suspect(peer)
             for handler in list(self.suspected):
                 handler(peer.ref)
+
+    def named(self, wire_id: bytes, address: Address) -> None:
+        """A node at this address says who it is: perhaps that it is this one."""
+        if wire_id == self.me.id and address != self.me.address and self.present:
+            self.count("namesakes")
+            for handler in list(self.namesakes):
+                handler(address)
 
     def jittered(self, period_s: float) -> float:
         """A wait from [P/2, 3P/2)."""

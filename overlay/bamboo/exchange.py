@@ -91,6 +91,7 @@ class Exchange:
         core = self._core
         if not core.present:
             return
+        core.named(ask.id, sender)
         self._weigh(ask.leaves)
         # To a joining node a question proves nothing: only a reply says that the neighbour holds it.
         peer = self._probes.answered(sender, ask.id, -1, synced=not core.joining)

@@ -128,6 +128,7 @@ class Joiner:
 
     def _on_ask(self, sender: Address, ask: JoinAsk) -> None:
         core = self._core
+        core.named(ask.id, sender)
         if core.state is not State.MEMBER or ask.id == core.me.id:
             core.count("joins_ignored")
             return
@@ -136,6 +137,7 @@ class Joiner:
 
     def _answer(self, join: Join) -> None:
         core = self._core
+        core.named(join.joiner.id, join.joiner.address)
         leaves = tuple(ref for ref in core.view.leaf_refs() if ref.id != join.joiner.id)
         reply = JoinReply(join.path, leaves, core.churn.session_s)
 

@@ -317,6 +317,7 @@ class Probes:
                 # Whoever still has us in its table was not told.
                 core.messenger.send(sender, Leaving(core.me.id, ()))
             return
+        core.named(ping.id, sender)
         core.messenger.send(sender, Pong(core.me.id, ping.token))
         peer = core.view.peers.get(sender)
         if peer is not None and peer.ref.id == ping.id:

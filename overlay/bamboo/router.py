@@ -167,6 +167,9 @@ class BambooRouter:
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.died.append(handler)
 
+    def on_namesake(self, handler: Callable[[Address], None]) -> None:
+        self.core.namesakes.append(handler)
+
     def on_unanswered(self, handler: Callable[[NodeRef], None]) -> None:
         self.core.unanswered.append(handler)
 

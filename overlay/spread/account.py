@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from overlay.spread.messages import NAMED_MAX, NODES_MAX, WireAccount
@@ -24,9 +25,13 @@ class Account:
     #: Their ids, as far as they fit.
     failed_nodes: tuple[bytes, ...] = ()
     unreachable_nodes: tuple[bytes, ...] = ()
+    #: Members that the roster expects where nobody was asked: in none of the numbers above.
+    absent: int = 0
+    absent_nodes: tuple[bytes, ...] = ()
 
     @property
     def complete(self) -> bool:
+        """Whether everybody on the ring has answered. Those that are not on it are another matter."""
         return self.failed == self.unreachable == self.uncovered == 0
 
     def plus(self, other: Account) -> Account:
@@ -38,6 +43,8 @@ class Account:
             min(NODES_MAX, self.uncovered + other.uncovered),
             (self.failed_nodes + other.failed_nodes)[:NAMED_MAX],
             (self.unreachable_nodes + other.unreachable_nodes)[:NAMED_MAX],
+            min(NODES_MAX, self.absent + other.absent),
+            (self.absent_nodes + other.absent_nodes)[:NAMED_MAX],
         )
 
     def to_wire(self) -> WireAccount:
@@ -49,6 +56,8 @@ class Account:
             self.uncovered,
             self.failed_nodes,
             self.unreachable_nodes,
+            self.absent,
+            self.absent_nodes,
         )
 
 
@@ -64,6 +73,8 @@ def from_wire(account: WireAccount) -> Account:
         account.uncovered,
         account.failed_nodes,
         account.unreachable_nodes,
+        account.absent,
+        account.absent_nodes,
     )
 
 
@@ -72,3 +83,8 @@ def missing(node_id: bytes, received: bool) -> Account:
     if received:
         return Account(received=1, failed=1, failed_nodes=(node_id,))
     return Account(unreachable=1, unreachable_nodes=(node_id,))
+
+
+def not_there(node_ids: Sequence[bytes]) -> Account:
+    """The account of members that are expected and that nobody asks."""
+    return Account(absent=len(node_ids), absent_nodes=tuple(node_ids)[:NAMED_MAX])

@@ -11,13 +11,14 @@ after the other, and each of them would spend the same time on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Protocol
 
 from overlay.dht.timing import ReplyTimes
-from overlay.ring import Arc, NodeRef, WireArc, from_wire, to_wire
+from overlay.ring import MASK, Arc, NodeRef, WireArc, clockwise, from_wire, to_wire
 from overlay.router import Router
-from overlay.spread.account import Account, missing
+from overlay.spread.account import Account, missing, not_there
 from overlay.spread.branch import Branch, Child, ChildLost, Doubt, Version
 from overlay.spread.messages import DEPTH_MAX, NAMED_MAX, SpreadDetach, SpreadDown, SpreadEnd, WireMissing
 from overlay.spread.search import Search
@@ -42,6 +43,18 @@ DEATH_HEARD_S = 5.0
 Doubts = dict[bytes, Doubt]
 
 
+class Expected(Protocol):
+    """Who should be on the ring: the roster."""
+
+    def expected_in(self, arc: Arc) -> Sequence[int]:
+        """Ids of the members in an arc."""
+        ...
+
+    def expected_owner(self, key: int) -> int | None:
+        """Who would own a key if they were all there."""
+        ...
+
+
 class Below:
     """What this node has handed on."""
 
@@ -56,6 +69,7 @@ class Below:
         "ask",
         "attached",
         "doubted",
+        "expected",
         "lost",
     )
 
@@ -77,6 +91,8 @@ class Below:
         self._given_up: dict[bytes, float] = {}
         #: Shows a child that has the message that it is waited for; set by `liveness`.
         self.ask: Callable[[Branch, Child], None]
+        #: Who should be on the ring, where that is known.
+        self.expected: Expected | None = None
         self.attached = self.doubted = self.lost = 0
         router.on_suspect(self._suspected)
         router.on_death(self._died)
@@ -88,12 +104,32 @@ class Below:
         """Divides a part among children. Doubts go with the part they lie in, or are settled here."""
         self._add_silent(part, doubts)
         doubts.pop(self._router.me.id, None)
-        for node, share in self._router.split(part):
+        shares = self._router.split(part)
+        if self.expected is not None:
+            for gap in _left_over(part, from_wire(self._router.me.id), [share for _, share in shares]):
+                self._count_absent(branch, gap, doubts)
+        for node, share in shares:
             theirs = {each: doubt for each, doubt in doubts.items() if share.contains(from_wire(each))}
             for each in theirs:
                 del doubts[each]
             self.attach(branch, node, share, 0, theirs)
         self._settle(branch, doubts, 0)
+
+    def _count_absent(self, branch: Branch, gap: Arc, doubts: Doubts) -> None:
+        """Nobody is asked in this stretch but the doubtful: whoever else is expected there is absent."""
+        if self.expected is not None:
+            there = (to_wire(each) for each in self.expected.expected_in(gap))
+            absent = [each for each in there if each not in doubts and each != self._router.me.id]
+            if absent:
+                branch._below = branch._below.plus(not_there(absent))
+
+    def count_owners(self, branch: Branch, arc: Arc, positions: Arc) -> None:
+        """The owners of an arc's ends are known. Others may be expected there, outside of what is now asked."""
+        if self.expected is not None:
+            ends = {self.expected.expected_owner(key) for key in (arc.start, (arc.end - 1) & MASK)}
+            outside = sorted(each for each in ends if each is not None and not positions.contains(each))
+            if outside:
+                branch._below = branch._below.plus(not_there([to_wire(each) for each in outside]))
 
     def _add_silent(self, part: Arc, doubts: Doubts) -> None:
         for node in self._router.silent_in(part):
@@ -350,6 +386,7 @@ class Below:
             return
         if not settled:
             branch._below = branch._below.plus(Account(uncovered=1))
+        self._count_absent(branch, child.part, doubts)
         self._settle(branch, doubts, branch._repairs)
 
     def _give_up(self, node_id: bytes, now: float) -> None:
@@ -357,6 +394,19 @@ class Below:
         if len(self._given_up) >= GIVEN_UP_MAX:
             del self._given_up[next(iter(self._given_up))]
         self._given_up[node_id] = now
+
+
+def _left_over(part: Arc, me: int, shares: Sequence[Arc]) -> Iterator[Arc]:
+    """The stretches of a part that are in nobody's share."""
+    start = me if part.start == part.end else part.start
+    at, end = 0, part.width()
+    for share in sorted(shares, key=lambda each: clockwise(start, each.start)):
+        begins = clockwise(start, share.start)
+        if begins > at:
+            yield Arc((start + at) & MASK, share.start)
+        at = max(at, begins + share.width())
+    if at < end:
+        yield Arc((start + at) & MASK, (start + end) & MASK)
 
 
 def _to_wire(doubt: Doubt) -> WireMissing:

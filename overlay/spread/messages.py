@@ -48,6 +48,8 @@ class WireAccount(Part, frozen=True):
     uncovered: Nodes = 0
     failed_nodes: Named = ()
     unreachable_nodes: Named = ()
+    absent: Nodes = 0
+    absent_nodes: Named = ()
 
 
 class SpreadDown(Message, frozen=True, tag=70):

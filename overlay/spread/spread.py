@@ -32,7 +32,7 @@ from overlay.ring import MASK, SPACE, WHOLE, Arc, clockwise, from_wire
 from overlay.router import Owner, Router
 from overlay.spread.account import Account, missing
 from overlay.spread.account import from_wire as account_from_wire
-from overlay.spread.below import Below, from_wire_missing
+from overlay.spread.below import Below, Expected, from_wire_missing
 from overlay.spread.branch import Branch, Child, Combine, Ended, Own, ParentChanged, Version
 from overlay.spread.liveness import Liveness
 from overlay.spread.messages import (
@@ -146,6 +146,15 @@ class Spread:
         self._below.cover(branch, branch._arc, {})
         self.progress(branch)
 
+    @property
+    def expected(self) -> Expected | None:
+        """Who should be on the ring, if anybody knows; the account then counts those that are not."""
+        return self._below.expected
+
+    @expected.setter
+    def expected(self, expected: Expected) -> None:
+        self._below.expected = expected
+
     def statistics(self) -> SpreadStatistics:
         finished = sum(1 for branch in self._branches.values() if branch._finished)
         return SpreadStatistics(
@@ -193,6 +202,7 @@ class Spread:
         begin, end = from_wire(first.node.id), from_wire(last.node.id)
         around = begin == end and arc.width() > (clockwise(arc.start, first.arc.end) or SPACE)
         positions = WHOLE if around else Arc(begin, (end + 1) & MASK)
+        self._below.count_owners(branch, arc, positions)
         if positions.contains(from_wire(self._router.me.id)):
             self._spread_from_here(branch, positions)
         else:

@@ -208,8 +208,9 @@ class Handshake:
             return drop("repeated_open")
         crossed = session is not None and session.offered and session.remote_epoch == epoch
         if crossed:
-            # Both greeted at once: the smaller node id yields, so that both keep the same session.
-            if self._sealer.node_id > node_id:
+            # Both greeted at once: the smaller yields, so that both keep the same session. Two lives of one id
+            # differ by their epochs.
+            if (self._sealer.node_id, self._sealer.epoch) > (node_id, epoch):
                 return drop("crossed_open")
         elif session is not None:
             if greeting.challenge < session.born:

@@ -36,9 +36,15 @@ def _right(client: Client, event: Message) -> Failure | None:
             return may_publish(client, event.table)
         case m.PutObject():
             return may_publish(client, event.namespace)
-        case m.Call(what="status" | "ring" | "whole-ring"):
+        case m.Call(what="status" | "ring" | "whole-ring" | "members"):
             return None
+        case m.Call(what="retire"):
+            return may_administer(client, "retire members")
     return may_ask(client)
+
+
+def may_administer(client: Client, what: str) -> Failure | None:
+    return None if client.administers else _refused(client, what, "the role administer")
 
 
 def may_ask(client: Client) -> Failure | None:

@@ -202,6 +202,15 @@ class Connection:
         """Every node with the arc it owns and where clients reach it, in order of its id."""
         return await self._ask(m.RingIs, "doors")
 
+    async def members(self) -> tuple[m.MemberEntry, ...]:
+        """Everybody who belongs to the ring, on it or not."""
+        return (await self._ask(m.MembersAre, "members")).members
+
+    async def retire(self, who: str) -> None:
+        """Expects a member no more that is absent, by its id or the beginning of it, or by its host name. Takes the
+        role administer."""
+        await self._ask(m.Done, "retire", who)
+
     async def tables(self) -> tuple[m.TableEntry, ...]:
         return (await self._ask(m.TablesAre, "tables")).tables
 

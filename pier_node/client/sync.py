@@ -231,6 +231,12 @@ class Connection:
     def doors(self) -> m.RingIs:
         return self._portal.run(self._conn.doors)
 
+    def members(self) -> tuple[m.MemberEntry, ...]:
+        return self._portal.run(self._conn.members)
+
+    def retire(self, who: str) -> None:
+        self._portal.run(self._conn.retire, who)
+
     def tables(self) -> tuple[m.TableEntry, ...]:
         return self._portal.run(self._conn.tables)
 

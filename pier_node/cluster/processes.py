@@ -59,7 +59,7 @@ def prepare(directory: ClusterDir, count: int, sources: Sequence[str] = ()) -> l
     """Makes the folders and configurations of nodes that do not exist yet; returns all nodes, in order."""
     wanted = [directory.node(number) for number in range(1, count + 1)]
     fresh = [node for node in wanted if not node.config_file.exists()]
-    for node, (port, client_port) in zip(fresh, _free_ports(len(fresh)), strict=True):
+    for node, (port, client_port) in zip(fresh, free_ports(len(fresh)), strict=True):
         node.data.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         node.config_file.write_text(_toml(directory, node, port, client_port, sources))
     return directory.nodes()
@@ -71,7 +71,7 @@ def start_missing(nodes: Sequence[ClusterNode]) -> list[subprocess.Popen[bytes]]
     started = []
     for node in nodes:
         if not node.data.is_running():
-            started.append(_spawn(node, alive[:_GATEWAYS_MAX]))
+            started.append(spawn(node, alive[:_GATEWAYS_MAX]))
             alive.append(_listen_address(node))
     return started
 
@@ -139,7 +139,7 @@ def _signal(node: ClusterNode, number: signal.Signals) -> None:
             return
 
 
-def _spawn(node: ClusterNode, gateways: Sequence[str]) -> subprocess.Popen[bytes]:
+def spawn(node: ClusterNode, gateways: Sequence[str]) -> subprocess.Popen[bytes]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIER_")}
     environment["PIER_NODE_JOIN"] = ",".join(gateways)
     with node.log_file.open("ab") as log:
@@ -190,7 +190,7 @@ def _listen_address(node: ClusterNode) -> str:
     return str(tomllib.loads(node.config_file.read_text())["node"]["listen"])
 
 
-def _free_ports(count: int) -> list[tuple[int, int]]:
+def free_ports(count: int) -> list[tuple[int, int]]:
     """Pairs of UDP and TCP ports that are free now; all held until all are found, so that none comes twice."""
     with ExitStack() as held:
         pairs = []

@@ -13,6 +13,7 @@ from typing import Literal
 from overlay.bamboo.config import BambooConfig
 from overlay.dht.verbs import DhtConfig
 from overlay.objects.store import StoreLimits
+from overlay.roster.config import RosterConfig
 from overlay.spread.trees import TreesConfig
 from overlay.stack import OverlayConfig
 from overlay.transport.config import TransportConfig
@@ -160,11 +161,14 @@ class Config:
     bamboo: BambooConfig = field(default_factory=BambooConfig)
     store: StoreLimits = field(default_factory=StoreLimits)
     trees: TreesConfig = field(default_factory=TreesConfig)
+    roster: RosterConfig = field(default_factory=RosterConfig)
 
     def overlay_config(self) -> OverlayConfig:
         """The sections that the overlay wants as one."""
         dht = DhtConfig(self.store, self.overlay.batch_bytes_max)
-        return OverlayConfig(self.overlay.router, self.bamboo, dht, self.trees, self.overlay.in_trees)
+        return OverlayConfig(
+            self.overlay.router, self.bamboo, dht, self.trees, self.overlay.in_trees, self.roster
+        )
 
 
 #: What each section is for, where its class is another layer's.
@@ -174,4 +178,5 @@ SECTION_DOCS = {
     "bamboo": "The Bamboo ring: how eagerly a node looks after its neighbours.",
     "store": "Objects that this node keeps for the DHT.",
     "trees": "Distribution trees: how queries reach every node.",
+    "roster": "Who belongs to the ring, so that answers can name who is missing (docs/members.md).",
 }

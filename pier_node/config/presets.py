@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from overlay.bamboo.config import BambooConfig
+from overlay.roster.config import RosterConfig
 from overlay.transport import config as transport
 from pier_node.config.knobs import ClientSection, SecuritySection
 
@@ -23,6 +24,7 @@ PRESETS: dict[str, dict[str, object]] = {
             join_retry_floor_s=0.2,
             join_retry_ceiling_s=2.0,
         ),
+        "roster": RosterConfig(period_s=10.0, news_period_s=0.5, review_period_s=1.0),
     },
     "datacentre": {"transport": transport.DEFAULT},
     "internet": {

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from pier_node.engine.epochs import Epochs
+from pier_node.protocol.fields import BYTES_MAX
 from pier_node.protocol.messages import Account as WireAccount
 from pier_node.service import AnswerSink, Failure, QueryRequest
 from query.batch import Batch
@@ -71,7 +72,7 @@ class Asked:
         if mark is not None:
             assert isinstance(self._query, ProxyQuery), "marks come from a plan"
             self._asked = max(self._asked, mark.nodes)
-            self._epochs.begin(mark, self._query.spec.id, self._asked, self.age_s)
+            self._epochs.begin(mark, self._query.spec.id, self._asked, self.age_s, self._query.absent)
             return True
         self.rows_given += batch.num_rows
         ready = self._sink.batch(batch.table, batch.data, self._epochs.current)
@@ -139,10 +140,12 @@ def wire_account(account: Account) -> WireAccount:
         failed=account.failed,
         unreachable=account.unreachable,
         rows=account.rows,
-        bytes=account.result_bytes,
+        bytes=min(account.result_bytes, BYTES_MAX),
         elapsed_s=round(account.elapsed_s, 6),
         ended=account.ended,
         dropped=account.dropped,
         notes=(*account.errors, *account.hints, *missing),
+        absent=account.absent,
+        absent_hosts=account.absent_hosts,
         causes={cause.name.lower(): count for cause, count in account.causes.items()},
     )

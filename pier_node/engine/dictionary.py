@@ -90,7 +90,7 @@ class Dictionary:
             if not self._left_s(until_s):
                 done(tables, Told.LATE)
                 return
-            if not coverage.complete:
+            if not coverage.complete or coverage.absent:
                 # What the others have may be missing from it: that is not worth remembering.
                 done(tables, Told.SOME)
                 return

@@ -11,18 +11,21 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from pier_node.protocol.messages import Account as WireAccount
-from query.causes import cause_of, loses_rows
+from query.causes import Cause, added, cause_of, loses_rows
 from query.dataflow.marks import Mark
+from query.engine.absentees import NOBODY, Absentees
 
 REVISED = "revised: data came late"
 
 
-def _notes(mark: Mark, missing: int, asked: int) -> Iterator[str]:
+def _notes(mark: Mark, missing: int, asked: int, absent: Absentees) -> Iterator[str]:
     """What there is to say of an epoch: why it is not whole, what it replaces, what is not there at all."""
     if mark.revision:
         yield REVISED
     if missing:
         yield f"{missing} of {asked} nodes are missing from the epoch"
+    if absent.lacking:
+        yield absent.text()
     for number, count in mark.causes.items():
         if count and cause_of(number).loses_rows:
             yield f"{cause_of(number).words}: {count}"
@@ -38,6 +41,7 @@ class Epochs:
         self._mark: Mark | None = None
         self._left = 0
         self._asked = 0
+        self._absent = NOBODY
         self._query = ""
         self._last: WireAccount | None = None
 
@@ -46,8 +50,8 @@ class Epochs:
         """The epoch of the rows that come next; None outside of one."""
         return None if self._mark is None else self._mark.epoch
 
-    def begin(self, mark: Mark, query: str, asked: int, elapsed_s: float) -> None:
-        self._mark, self._left = mark, mark.rows
+    def begin(self, mark: Mark, query: str, asked: int, elapsed_s: float, absent: Absentees = NOBODY) -> None:
+        self._mark, self._left, self._absent = mark, mark.rows, absent
         self._query, self._asked = query, max(asked, mark.nodes)
         self.took(0, elapsed_s)
 
@@ -57,8 +61,8 @@ class Epochs:
         if self._mark is None or self._left > 0:
             return
         mark, self._mark = self._mark, None
-        missing = self._asked - mark.nodes
-        lossy = loses_rows(mark.causes)
+        missing, absent = self._asked - mark.nodes, self._absent
+        causes = added(mark.causes, {Cause.ABSENT.number: absent.lacking})
         self._last = WireAccount(
             query=self._query,
             asked=self._asked,
@@ -66,11 +70,13 @@ class Epochs:
             failed=missing,
             rows=mark.rows,
             elapsed_s=round(elapsed_s, 6),
-            ended="partial" if missing or lossy else "complete",
+            ended="partial" if missing or loses_rows(causes) else "complete",
             epoch=mark.epoch,
             revision=mark.revision,
-            notes=tuple(_notes(mark, missing, self._asked)),
-            causes={cause_of(number).name.lower(): count for number, count in mark.causes.items() if count},
+            notes=tuple(_notes(mark, missing, self._asked, absent)),
+            causes={cause_of(number).name.lower(): count for number, count in causes.items() if count},
+            absent=absent.count,
+            absent_hosts=absent.names,
         )
         self._tell(self._last)
 

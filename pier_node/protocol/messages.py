@@ -5,7 +5,7 @@ a number the client chose, used for one request at a time, so that many share on
 ends with exactly one closing message from the node (those named in `CLOSING`). Fields may be appended with
 defaults; the version rises only when old ends would misread.
 
-Lengths are bounded here, by type, so that nothing oversized gets further than the decoder.
+Lengths are bounded by type (`fields`), so that nothing oversized gets further than the decoder.
 """
 
 from __future__ import annotations
@@ -14,29 +14,21 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
+from pier_node.protocol.fields import LISTED_MAX as LISTED_MAX
+from pier_node.protocol.fields import NAMES_MAX as NAMES_MAX
+from pier_node.protocol.fields import Bytes as Bytes
+from pier_node.protocol.fields import Count, Counts, Figures, Names, Prose, QueryText, RequestId, Seconds
+from pier_node.protocol.fields import Name as Name
+from pier_node.protocol.fields import Scalar as Scalar
+from pier_node.protocol.members import MemberEntry as MemberEntry
+from pier_node.protocol.members import MembersAre as MembersAre
 from runtime.message import Codec, Message, Part
 
 PROTOCOL_VERSION = 1
-#: Query text, in characters: what a frame can carry. The languages allow less, and say so without hanging up.
-TEXT_CHARS_MAX = 16_000_000
-#: Parameters of one query, key columns of one publication, columns of one table.
-NAMES_MAX = 4_096
-#: Rows of one reply that lists things: neighbours, queries, tables.
-LISTED_MAX = 65_536
-
-RequestId: TypeAlias = Annotated[int, Meta(ge=1, lt=1 << 32)]
-Bytes: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 48)]
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
-Name: TypeAlias = Annotated[str, Meta(max_length=1_024)]
-Prose: TypeAlias = Annotated[str, Meta(max_length=1 << 20)]
-QueryText: TypeAlias = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
-Names: TypeAlias = Annotated[tuple[Name, ...], Meta(max_length=NAMES_MAX)]
-Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
-Scalar: TypeAlias = bool | int | float | str | None
-Figures: TypeAlias = Annotated[dict[Name, Scalar], Meta(max_length=NAMES_MAX)]
-Counts: TypeAlias = Annotated[dict[Name, Count], Meta(max_length=NAMES_MAX)]
 Language: TypeAlias = Literal["ufl", "sql"]
-Question: TypeAlias = Literal["status", "ring", "whole-ring", "doors", "tables", "queries", "cancel"]
+Question: TypeAlias = Literal[
+    "status", "ring", "whole-ring", "doors", "tables", "queries", "cancel", "members", "retire"
+]
 #: What becomes of a load: its staged rows are looked for, published or let go; a published load is taken back; rows
 #: of other loads of its table are taken back.
 Verdict: TypeAlias = Literal["check", "commit", "abort", "withdraw", "clear"]
@@ -83,6 +75,9 @@ class Account(Part, frozen=True):
     notes: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
     #: Why rows are not in the answer, or why it ended, with how often: names of `query.causes.Cause` in small letters.
     causes: Counts = {}
+    #: Members that were expected and not on the ring, not counted in `asked`; and the names of some.
+    absent: Count = 0
+    absent_hosts: Names = ()
 
 
 class NodeEntry(Part, frozen=True):
@@ -235,7 +230,8 @@ class Taps(Message, frozen=True, tag=24):
 
 
 class Call(Message, frozen=True, tag=25):
-    """A question about the node itself. `argument` is a query id for `cancel`, empty otherwise."""
+    """A question about the node itself. `argument` is a query id for `cancel`, a member's id or host name for `retire`,
+    empty otherwise."""
 
     request: RequestId
     what: Question
@@ -394,6 +390,8 @@ class StatusIs(Message, frozen=True, tag=45):
     client_address: Name = ""
     sources: Names = ()
     figures: Figures = {}
+    #: What whoever looks after the node should know now.
+    remarks: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
 
 
 class RingIs(Message, frozen=True, tag=46):
@@ -468,7 +466,7 @@ FROM_CLIENT = (
 #: What a node may answer to a request and so end it; AccountIs only when it is final.
 CLOSING = (
     AccountIs, Failed, StatusIs, RingIs, TablesAre, QueriesAre, Published, Explained, Done, ObjectsAre,
-    Described, LogIs,
+    Described, LogIs, MembersAre,
 )  # fmt: skip
 FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
 

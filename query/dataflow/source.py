@@ -9,6 +9,7 @@ and what it delivers is held here, charged to the query's memory.
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from typing import ClassVar
 
@@ -35,9 +36,21 @@ class _Answer:
         self.done = False
 
 
+class Lies(enum.Enum):
+    """Where that lies which a scan reads, and so whose absence it would suffer from."""
+
+    #: In the plan itself.
+    PLAN = "plan"
+    #: With the nodes that bring the table which the setting `table` names.
+    NODE = "node"
+    #: Anywhere: any member may keep some of it.
+    RING = "ring"
+
+
 class Source(Operator):
     """A scan."""
 
+    LIES: ClassVar[Lies] = Lies.RING
     SOURCES: ClassVar[tuple[int, int | None]] = (0, 0)
     COALESCE: ClassVar[CoalesceLimits] = CoalesceLimits()
 

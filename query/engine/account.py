@@ -10,8 +10,9 @@ empty        it took part to the end and had nothing that passed.
 failed       it gave up with an error, came to a limit before it gave anything, or fell silent.
 unreachable  it was known and never got the query.
 
-So `asked = answered + empty + failed + unreachable`, always. How the query ended is another matter: a node whose
-rows came before a limit or a cancellation has answered. When a query is cancelled, those that had not said how it
+So `asked = answered + empty + failed + unreachable`, always. Members that should have been on the ring and were not
+are a number of their own: `asked + absent` were expected. How the query ended is another matter: a node whose rows came
+before a limit or a cancellation has answered. When a query is cancelled, those that had not said how it
 went by then are not counted as asked; when its time is up they have failed.
 
 `ended` follows from causes (`query.causes`) and these numbers alone:
@@ -33,6 +34,7 @@ import msgspec
 
 from overlay.spread.account import Account as Coverage
 from query.causes import Cause, WireCauses, added, cause_of, loses_rows
+from query.engine.absentees import NOBODY, Absentees
 from query.engine.spec import Report
 
 
@@ -62,6 +64,9 @@ class Account:
     hints: tuple[str, ...] = ()
     #: Ids of nodes that failed or were not reached, as far as they fit.
     missing_nodes: tuple[bytes, ...] = ()
+    #: Members that were expected and not on the ring, beside those asked; and their names as far as they fit.
+    absent: int = 0
+    absent_hosts: tuple[str, ...] = ()
 
 
 def _hint(column: str, nodes: int, asked: int, close: str) -> str:
@@ -92,6 +97,7 @@ def settled(
     owners: int = 0,
     gave: int = 0,
     takes_all: bool = True,
+    absent: Absentees = NOBODY,
 ) -> Account:
     """The account of a query whose first spread reached `first` and whose last stage reported `last`; its partition
     groups are held by so many `owners`, so many nodes `gave` rows before they said how it went, and its plan
@@ -132,6 +138,8 @@ def settled(
         errors=tuple(words),
         hints=tuple(_hint(column, nodes, asked, close) for column, (nodes, close) in last.missing.items()),
         missing_nodes=first.failed_nodes + first.unreachable_nodes,
+        absent=absent.count,
+        absent_hosts=absent.names,
     )
 
 
@@ -158,4 +166,4 @@ def _with_losses(
 
 
 #: Causes for which whoever notes them has words of its own.
-_TOLD = (Cause.LIMIT, Cause.ERROR, Cause.CANCELLED)
+_TOLD = (Cause.LIMIT, Cause.ERROR, Cause.CANCELLED, Cause.ABSENT)

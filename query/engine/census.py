@@ -31,8 +31,8 @@ Ids: TypeAlias = Annotated[
     tuple[Annotated[str, msgspec.Meta(max_length=ID_CHARS_MAX)], ...], msgspec.Meta(max_length=QUERIES_MAX)
 ]
 Counts: TypeAlias = Annotated[tuple[Count, ...], msgspec.Meta(max_length=QUERIES_MAX)]
-#: Nodes that there are, and those of them that lack the query.
-Counted: TypeAlias = Callable[[int, int], None]
+#: Nodes that there are, those of them that lack the query, and what the spread that counted them has covered.
+Counted: TypeAlias = Callable[[int, int, Coverage], None]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_ids = msgspec.msgpack.Decoder(Ids).decode
@@ -115,7 +115,7 @@ class Census:
         for query_id, count in zip(ids, lacking, strict=False):
             counted = self._watched.get(query_id)
             if counted is not None:
-                counted(nodes, count)
+                counted(nodes, count, coverage)
 
     def _asked(self, branch: Branch) -> None:
         try:

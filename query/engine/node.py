@@ -9,6 +9,7 @@ from overlay.stack import OVERLAY_MESSAGES, OverlayNode
 from query.aggregation.messages import AGGREGATION_MESSAGES
 from query.aggregation.service import Aggregations
 from query.dataflow.context import Tables
+from query.engine.absentees import Roll
 from query.engine.catalog import Catalog
 from query.engine.census import Census
 from query.engine.describing import Describing, Holdings
@@ -82,6 +83,7 @@ class EngineNode:
             self._census,
             splits,
             take_trees=self.executor.take_trees,
+            roll=Roll(None if overlay.roster is None else overlay.roster.book),
         )
 
     def dropped(self) -> dict[str, int]:

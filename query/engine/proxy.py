@@ -17,7 +17,6 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 import msgspec
 
@@ -26,10 +25,10 @@ from overlay.router import Router
 from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
-from query.batch import Batch
 from query.causes import Cause, WireCauses, added
 from query.dataflow.budget import Limits
 from query.engine import taps
+from query.engine.absentees import NOBODY, Roll
 from query.engine.account import Account, best_known, settled
 from query.engine.aim import arcs_of, published_arcs, spread_over
 from query.engine.census import PERIOD_S, Census
@@ -38,6 +37,7 @@ from query.engine.filters import cut
 from query.engine.groups import GroupOwners
 from query.engine.messages import Remark, ResultBatch
 from query.engine.results import OwnRows, ResultReceiver
+from query.engine.sink import Sink as Sink
 from query.engine.spec import (
     ERROR_CHARS_MAX,
     ERRORS_MAX,
@@ -93,20 +93,6 @@ WAVE_MOST_S = 0.5
 WAVES_STUCK_MAX = 10
 
 
-class Sink(Protocol):
-    """Where a query's answer goes."""
-
-    def rows(self, batch: Batch) -> bool:
-        """Takes rows. False: the reader is behind; `ProxyQuery.ready` when it has caught up."""
-        ...
-
-    def progress(self, asked: int, answered: int) -> None: ...
-
-    def remark(self, remark: Remark) -> None: ...
-
-    def finish(self, account: Account) -> None: ...
-
-
 class TooManyQueries(Exception):
     """This node is proxy of as many queries as it may be."""
 
@@ -129,6 +115,8 @@ class ProxyQuery:
         self._first: Coverage | None = None
         self._errors: dict[str, None] = {}
         self._causes: WireCauses = {}
+        self._call_roll = proxy.roll.of(spec.plan)
+        self.absent = NOBODY
         #: The last report of nodes other than the asker alone: what is known when it ends before its time.
         self._heard = Report()
         self._wave = 0
@@ -162,10 +150,11 @@ class ProxyQuery:
 
         self._proxy.find_owners(self.spec, found, self._unsettled)
 
-    def _counted(self, nodes: int, lacking: int) -> None:
+    def _counted(self, nodes: int, lacking: int, coverage: Coverage) -> None:
         """So many nodes there are for the epochs of a continuous query to count against, and those that died lately; if
         some have come since it went out, it goes to them, too."""
         self._nodes.append(nodes)
+        self.absent = self._call_roll(coverage)
         self.sink.progress(max(self._nodes), 0)
         if lacking and self._proxy.runtime.now() - self.started_s >= PERIOD_S:
             for root in self._roots:
@@ -363,6 +352,9 @@ class ProxyQuery:
             text = f"{self.results.malformed} result messages could not be read"
             self.note(Cause.UNREADABLE, self.results.malformed, text)
         first = self._first if self._first is not None else Coverage()
+        self.absent = self._call_roll(first)
+        if self.absent.lacking:
+            self.note(Cause.ABSENT, self.absent.lacking, self.absent.text())
         if ended == "complete":
             for cause, count, text in judged(
                 report.tiles, published_arcs(self.spec, self._stages), report.causes
@@ -380,6 +372,7 @@ class ProxyQuery:
             # Cut short: of a plan without meetings all rows that came are their nodes' own.
             gave=self.results.nodes if ended in CUT and len(self._stages) == 1 else 0,
             takes_all=self._takes_all,
+            absent=self.absent,
         )
 
 
@@ -396,9 +389,11 @@ class Proxy:
         splits: Splits,
         window_total_bytes: int = WINDOW_TOTAL_BYTES,
         take_trees: Callable[[str, dict[str, bytes]], None] = lambda query_id, trees: None,
+        roll: Roll | None = None,
     ) -> None:
         """`take_trees` gets the combined states of put Tree, for the opgraphs at the asker."""
         self.take_trees = take_trees
+        self.roll = roll or Roll()
         self.window_total_bytes = window_total_bytes
         #: The most partition groups of a query; and who owns a key, where that is known without asking the ring.
         self.groups_max = GROUPS_MAX

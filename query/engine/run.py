@@ -165,8 +165,11 @@ class Run:
     def stand(self, standing: Standing) -> None:
         """The query reads published tables: of these this node shows what lies in its arc, the same for all of them."""
         self.standing = standing
-        if not standing.whole:
-            self.note(Cause.UNOWNED, 1, UNCERTAIN if standing.arc is None else BEREAVED)
+        if standing.arc is not None and not standing.whole:
+            self.note(Cause.UNOWNED, 1, BEREAVED)
+        elif standing.arc is None and self.spec.part is not None:
+            # Where all of the ring is asked, somebody else may answer for this part, and the asker sees it if not.
+            self.note(Cause.UNOWNED, 1, UNCERTAIN)
 
     def note(self, cause: Cause, count: int, text: str) -> None:
         """Something beside the operators takes rows from this node's part of the answer."""

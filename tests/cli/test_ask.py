@@ -170,3 +170,22 @@ def test_publishing_a_file(
     assert served.engine.told[0][1].lifetime_s == 60.0
     assert main([*command, "--key", "nope"]) == 1
     assert "no column nope" in capsys.readouterr().err
+
+
+def test_members_are_listed_and_retired(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ["--node", served.address]
+    assert main(["members", "--format", "json", *at]) == 0
+    captured = capsys.readouterr()
+    rows = [json.loads(line) for line in captured.out.splitlines()]
+    assert [(row["host"], row["state"], row["seen_s"]) for row in rows] == [
+        ("web1", "here", 0.0),
+        ("web2", "absent", 12.5),
+    ]
+    assert captured.err == "2 members, 1 absent\n"
+    assert main(["members", "retire", "web2", *at]) == 0
+    assert capsys.readouterr().err == "retired web2\n"
+    assert main(["members", "retire", "web9", *at]) == 1
+    assert "no member 'web9' is expected" in capsys.readouterr().err
+    assert main(["members", "retire", *at]) == 2
+    assert main(["ring", *at]) == 0
+    assert "1 absent members: web2" in capsys.readouterr().err

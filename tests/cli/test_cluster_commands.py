@@ -71,7 +71,7 @@ def test_the_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["demo", "-n", "3", "--epochs", "2", "--no-spark", "--report", str(report)]) == 0
     out = capsys.readouterr().out
     assert "epoch 2 · 3 of 3 nodes" in out or "epoch 1 · 3 of 3 nodes" in out
-    assert "botnet" in out and "2 of 2 nodes answered" in out
+    assert "botnet" in out and "2 of 3 nodes answered, 1 absent" in out
     assert "Summary of 100,000 old events" in out and "Stopped 2 nodes" in out
     page = report.read_text()
     assert page.count("<svg") == 2 and page.count("<rect") > 30 and "after a node was killed" in page

@@ -237,6 +237,9 @@ class PerfectRouter:
     def on_death(self, handler: Callable[[NodeRef], None]) -> None:
         self._on_death.append(handler)
 
+    def on_namesake(self, handler: Callable[[Address], None]) -> None:
+        """No two members of the list have one id."""
+
     # --- routing -----------------------------------------------------------------------------------------------
 
     def route(self, key: int, message: Message, notice: Notice | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from overlay.ring import SPACE, Arc, NodeRef, to_wire
@@ -18,6 +19,8 @@ class Circle:
     def __init__(self, count: int, silent: int | None = None, joined: bool = True) -> None:
         self.count, self.silent, self.joined = count, silent, joined
         self.me = self.ref(0)
+        #: It stands for the roster as well, which knows of no other life.
+        self.namesakes = SimpleNamespace(seen={})
 
     def ref(self, number: int) -> NodeRef:
         return NodeRef(to_wire(number * SPACE // self.count), f"127.0.0.1:{number + 1}")
@@ -35,6 +38,9 @@ class Circle:
     def on_arrival(self, topic: str, handler: Callable[[Any], None]) -> None:
         """The circle stands for the spread, too; nobody asks for doors here."""
 
+    def wall(self) -> float:
+        return 0.0
+
     def neighbours(self) -> list[Neighbour]:
         return [
             Neighbour(self.ref(number), "leaf", 0.001 * number) for number in range(1, min(4, self.count))
@@ -44,7 +50,7 @@ class Circle:
 def facts(router: Circle) -> OverlayFacts:
     anything: Any = router
     return OverlayFacts(
-        anything, anything, anything, lambda status: status, lambda: {"a": {"b": 1}}, anything
+        anything, anything, anything, lambda status: status, lambda: {"a": {"b": 1}}, anything, anything
     )
 
 

@@ -19,6 +19,7 @@ from pier_node.service import (
     Failure,
     Feed,
     FeedControl,
+    MembersView,
     NodeStatus,
     Publication,
     PublicationResult,
@@ -178,12 +179,21 @@ class FixedOverlay:
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], dict[str, bytes]] = {}
+        self.retired: list[str] = []
 
     def status(self, done: Any) -> None:
         done(NodeStatus("ab" * 20, "127.0.0.1:9", True, 3, "0.1", 7, 1.5, figures={"a.b": 1}))
 
     def ring(self, whole: bool, done: Any) -> None:
         done(RingView((m.NodeEntry("ab" * 20, "127.0.0.1:9", "me"),), whole))
+
+    def members(self, done: Any) -> None:
+        here = m.MemberEntry("ab" * 20, "127.0.0.1:9", "web1", "0.1", "", ("fw",), "here", 0.0)
+        done(MembersView((here, m.MemberEntry("cd" * 20, host="web2", state="absent", seen_s=12.5))))
+
+    def retire(self, who: str, done: Any) -> None:
+        self.retired.append(who)
+        done(None if who == "web2" else Failure("refused", f"no member {who!r} is expected"))
 
     def put(self, namespace: str, key: str, suffix: str, value: bytes, lifetime_s: float, done: Any) -> None:
         self.objects.setdefault((namespace, key), {})[suffix] = value

@@ -83,6 +83,16 @@ class PierParser(DuckDBParser):
             clauses[name] = length
         return Continuous(this=statement, **clauses) if clauses and statement is not None else statement
 
+    def _parse_join(self, *args: Any, **options: Any) -> Any:
+        """A JOIN without a condition is a slip, and the tree would not show it: it would be a comma."""
+        comma = bool(self._curr) and self._curr.token_type is TokenType.COMMA
+        join = super()._parse_join(*args, **options)
+        if not isinstance(join, exp.Join) or comma or join.method or join.kind.upper() == "CROSS":
+            return join
+        if not join.args.get("on") and not join.args.get("using"):
+            self.raise_error("JOIN needs ON or USING, or is a CROSS JOIN")
+        return join
+
     def _parse_length(self) -> exp.Expr | None:
         return self._parse_string() or self._parse_interval()
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from query.plan import Constant, Expression, Field, Function, Setting, Table, fields_of
+from query.plan import Constant, Expression, Field, Function, Setting, Table, Value, fields_of
 from ufl.sql.fragments import Fragment
-from ufl.sql.relations import Aggregate, Call, Distinct
+from ufl.sql.kinds import type_texts
+from ufl.sql.relations import Aggregate, Call, Column, Distinct
 
 if TYPE_CHECKING:
     from ufl.sql.lowering import Lowering
@@ -25,10 +26,11 @@ def aggregate(lowering: Lowering, relation: Aggregate, needed: Sequence[str]) ->
         calls = relation.calls or {"": Call("count", ())}
     used = [*relation.keys.values(), *(arg for call in calls.values() for arg in call.args)]
     fragment = lowering.lower(relation.source, list(fields_of(*used)))
+    types = types_of([column for column in relation.shape if column.name in calls])
     if any(call.distinct for call in calls.values()):
-        fragment = _with_distinct(lowering, fragment, relation.keys, calls)
+        fragment = _with_distinct(lowering, fragment, relation.keys, calls, types)
     else:
-        fragment = grouped(lowering, fragment, relation.keys, calls)
+        fragment = grouped(lowering, fragment, relation.keys, calls, types)
     fragment.columns = [*relation.keys, *calls]
     return fragment
 
@@ -50,15 +52,28 @@ def distinct(lowering: Lowering, relation: Distinct) -> Fragment:
     return builder.add(fragment, "distinct", "dupelim", "Basic")
 
 
+def types_of(columns: Sequence[Column]) -> dict[str, Setting]:
+    """The types of columns as a setting, for when there are no rows to tell them."""
+    texts = zip(
+        (each.name for each in columns), type_texts([each.name for each in columns], columns), strict=True
+    )
+    known: dict[str, Value] = {name: text for name, text in texts if text not in ("", "null")}
+    return {"types": Table(known)} if known else {}
+
+
 def grouped(
-    lowering: Lowering, fragment: Fragment, keys: Mapping[str, Expression], calls: Mapping[str, Call]
+    lowering: Lowering,
+    fragment: Fragment,
+    keys: Mapping[str, Expression],
+    calls: Mapping[str, Call],
+    types: Mapping[str, Setting] | None = None,
 ) -> Fragment:
-    builder = lowering.builder
+    builder, types = lowering.builder, {} if keys or types is None else types
     settings = settings_of(keys, calls)
     fields = {each.name: name for name, each in keys.items() if isinstance(each, Field)}
     ways = [tuple(fields[n] for n in way) for way in fragment.hashed if all(n in fields for n in way)]
     if fragment.single or ways:
-        builder.add(fragment, "group", "groupby", "Basic", **settings, mode="complete")
+        builder.add(fragment, "group", "groupby", "Basic", **settings, **types, mode="complete")
         fragment.hashed = ways
         return fragment
     builder.add(fragment, "partial", "groupby", "Basic", **settings, mode="partial")
@@ -74,7 +89,7 @@ def grouped(
             "aggregates without GROUP BY: partial states are combined on their way to the node that was asked"
         )
         fragment = builder.climb(fragment, **again)
-    return builder.add(fragment, "final", "groupby", "Basic", **again, mode="final")
+    return builder.add(fragment, "final", "groupby", "Basic", **again, **types, mode="final")
 
 
 def settings_of(keys: Mapping[str, Expression], calls: Mapping[str, Call]) -> dict[str, Setting]:
@@ -89,7 +104,11 @@ def settings_of(keys: Mapping[str, Expression], calls: Mapping[str, Call]) -> di
 
 
 def _with_distinct(
-    lowering: Lowering, fragment: Fragment, keys: Mapping[str, Expression], calls: Mapping[str, Call]
+    lowering: Lowering,
+    fragment: Fragment,
+    keys: Mapping[str, Expression],
+    calls: Mapping[str, Call],
+    types: Mapping[str, Setting],
 ) -> Fragment:
     """Every aggregate over rows that are thinned out where DISTINCT says so."""
     builder = lowering.builder
@@ -103,12 +122,11 @@ def _with_distinct(
         if not keys and len(kinds.columns) == 1:
             fragment = builder.rehash(fragment, [Field("value0")])
             builder.add(fragment, "distinct", "dupelim", "Basic")
-            return grouped(lowering, fragment, {}, kinds.calls)
+            return grouped(lowering, fragment, {}, kinds.calls, types)
         fragment = builder.rehash(fragment, list(names.values())) if keys else builder.gather(fragment)
     fragment = _thinned(lowering, fragment, kinds)
-    return builder.add(
-        fragment, "group", "groupby", "Basic", **settings_of(names, kinds.calls), mode="complete"
-    )
+    settings = {**settings_of(names, kinds.calls), **({} if keys else types)}
+    return builder.add(fragment, "group", "groupby", "Basic", **settings, mode="complete")
 
 
 class _Kinds:

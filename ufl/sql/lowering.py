@@ -297,7 +297,8 @@ class Lowering:
         columns = Array(tuple(relation.names))
         if not keys:
             fragment = builder.gather(fragment)
-            return builder.add(fragment, "single", "groupby", "Single", columns=columns)
+            types = groups.types_of(relation.columns)
+            return builder.add(fragment, "single", "groupby", "Single", columns=columns, **types)
         fragment = self.together(fragment, keys)
         return builder.add(fragment, "single", "groupby", "Single", keys=Array(keys))
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from ufl.sql.dialect import Continuous
-from ufl.sql.errors import unsupported
+from ufl.sql.errors import Refused, unsupported
 
 _QUERY = ("with_", "order", "limit", "offset")
 _TWO = ("this", "expression")
@@ -144,6 +144,10 @@ def require_understood(tree: exp.Expr) -> None:
     for node in tree.walk(bfs=True, prune=lambda each: type(each) is _WHOLE):
         if type(node) is _WHOLE:
             continue
+        if isinstance(node, exp.Select) and not node.expressions:
+            raise Refused("SELECT is followed by no columns", node, "SELECT * gives all of them")
+        if isinstance(node, exp.Alias) and not isinstance(node.parent, exp.Select):
+            raise unsupported("a name for a part of an expression", node)
         known = UNDERSTOOD.get(type(node))
         if known is None:
             raise unsupported(_KINDS.get(type(node), str(node.key).upper()), node)
@@ -152,6 +156,8 @@ def require_understood(tree: exp.Expr) -> None:
                 value = node.args[part]
                 place = value[0] if isinstance(value, list) else value
                 raise unsupported(_called(node, part), place if isinstance(place, exp.Expr) else node)
+        if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
+            raise Refused("not understood: something is missing here", node)
 
 
 def _present(node: exp.Expr) -> Iterator[str]:

@@ -19,6 +19,7 @@ from query.dataflow.operator import Operator
 from query.dataflow.settings import Option, SettingError
 from query.expr import MissingColumn
 from query.expr.errors import TypeClash
+from query.operators.groupby.types import TYPES, check_types, kinds_of, typed
 from query.plan import Expression, Function
 from query.plan_hints import did_you_mean, quoted
 
@@ -43,6 +44,7 @@ OPTIONS = (
         "complete",
         choices=tuple(mode.value for mode in Mode),
     ),
+    TYPES,
     Option("table", "text", "the table name of the result; that of the input when absent"),
 )
 
@@ -66,6 +68,7 @@ class GroupSettings:
 
     @classmethod
     def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_types(options)
         for name, call in options["aggregates"].items():
             aggregate_of(name, call)
         both = sorted(set(options["keys"]) & set(options["aggregates"]))
@@ -94,6 +97,7 @@ class Groups:
         expressions = [*options["keys"].values(), *(a for arguments in self._arguments for a in arguments)]
         self._evaluator = Evaluator(operator, expressions)
         self._table = options["table"] or ""
+        self._kinds = kinds_of(options)
         self._held_bytes = 0
 
     def add(self, batch: Batch) -> None:
@@ -117,7 +121,7 @@ class Groups:
         """The groups as they stand, as states or results, in batches."""
         table = self._grouping.states() if self.mode.gives_states else self._grouping.results()
         for data in table.combine_chunks().to_batches(max_chunksize=OUT_ROWS):
-            yield Batch(self._table, data)
+            yield Batch(self._table, typed(data, self._kinds))
 
     def clear(self) -> None:
         self._grouping.clear()

@@ -6,11 +6,12 @@ error. Without keys there is one group, and it has a row of NULLs when no row ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from query import plan
 from query.batch import Batch
 from query.dataflow.evaluate import Evaluator
 from query.dataflow.flow import Flow
@@ -18,6 +19,7 @@ from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.dataflow.turns import InTurns
 from query.keys import KeyIndex
+from query.operators.groupby.types import TYPES, check_types, kinds_of, typed
 
 #: Probes answered at a time.
 TAGS_MAX = 1_024
@@ -36,8 +38,13 @@ class Single(InTurns):
     OPTIONS: ClassVar[Sequence[Option]] = (
         Option("keys", "expressions", "what makes a group; none makes one group of all rows", ()),
         Option("columns", "texts", "the columns of the row of NULLs for no rows at all", ()),
+        TYPES,
         Option("table", "text", "the table name of the row of NULLs", ""),
     )
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
+        check_types(options)
 
     def open(self) -> None:
         super().open()
@@ -73,7 +80,7 @@ class Single(InTurns):
         columns = self.options["columns"]
         if not self._rows.pop(tag, 0) and columns and not self.options["keys"]:
             data = pa.RecordBatch.from_arrays([pa.nulls(1) for _ in columns], names=columns)
-            yield self.emit(Batch(self.options["table"], data), tag)
+            yield self.emit(Batch(self.options["table"], typed(data, kinds_of(self.options))), tag)
         self._seen.pop(tag, None)
         self._charge()
         self.emit_end(tag)

@@ -14,7 +14,7 @@ from query.dataflow.context import LocalTable, with_columns
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
-from query.dataflow.source import Source
+from query.dataflow.source import Lies, Source
 from query.operators.scan.origin import ORIGIN, Origin, check_origin
 
 
@@ -24,6 +24,7 @@ class ScanLocal(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "Local"
+    LIES = Lies.NODE
     OPTIONS: ClassVar = (
         Option("table", "text", "the name under which the node's owner registered the source", required=True),
         Option("columns", "texts", "the columns that are wanted; others may be left unread. All when absent"),

@@ -15,7 +15,7 @@ from query.batch import Batch, type_name
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option, SettingError
-from query.dataflow.source import Source
+from query.dataflow.source import Lies, Source
 from query.expr import Context, compile_expression
 from query.expr.errors import EvalError, ExprError
 from query.plan import Constant, Expression, Function
@@ -30,6 +30,7 @@ class ScanValues(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "Values"
+    LIES = Lies.PLAN
     OPTIONS: ClassVar[Sequence[Option]] = (
         Option("columns", "texts", "the names of the columns", required=True),
         Option("values", "expressions", "the values, row after row", ()),

@@ -161,3 +161,18 @@ def test_a_query_puts_only_where_its_asker_may(namespace: str | Constant) -> Non
     assert refused is not None and "'stolen'" in refused.message
     assert may_run(feeder, plan(namespace), "ab12") is None
     assert may_run(reader, plan("pier.q.ab12.rows"), "ab12") is None
+
+
+def test_only_an_administrator_retires_members(engine: ScriptedEngine) -> None:
+    overlay = FixedOverlay()
+    door = Door(ComposedService(overlay, engine), ServerOptions(tokens=BOOK))
+    for token in "rfa":
+        client = door.client(token)
+        client.machine.call("members")
+        client.machine.call("retire", "web2")
+        client.run()
+        assert [entry.state for entry in client.told(m.MembersAre)[0].members] == ["here", "absent"]
+        refused = [failed.message for failed in client.told(m.Failed)]
+        assert (len(refused), len(client.told(m.Done))) == ((0, 1) if token == "a" else (1, 0))
+        assert all("does not allow to retire members" in text for text in refused)
+    assert overlay.retired == ["web2"]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from overlay.ring import from_wire
-from overlay.stack import OverlayNode
+from overlay.stack import OverlayConfig, OverlayNode
 from query.batch import Batch
 from query.dataflow.budget import Limits
 from query.engine.account import Account
@@ -88,9 +88,15 @@ class Cluster:
     """Some simulated nodes that have formed a ring."""
 
     def __init__(
-        self, count: int, seed: int = 1, latency_s: float = 0.01, messenger: MessengerFactory | None = None
+        self,
+        count: int,
+        seed: int = 1,
+        latency_s: float = 0.01,
+        messenger: MessengerFactory | None = None,
+        config: OverlayConfig | None = None,
     ) -> None:
         """`messenger` makes it a simulation of packets."""
+        self.config = config
         codec = Codec(NODE_MESSAGES)
         self.world = World(seed=seed, topology=star(latency_s), codec=codec, messenger=messenger)
         self.seed = seed
@@ -124,7 +130,7 @@ class Cluster:
     def _node(self, number: int) -> EngineNode:
         runtime, messenger = self.hosts[number].runtime, self.hosts[number].messenger
         node_id = from_wire(hashlib.sha1(f"{self.seed}/{number}".encode()).digest())
-        return EngineNode(runtime, OverlayNode(runtime, messenger, node_id), self.tables[number])
+        return EngineNode(runtime, OverlayNode(runtime, messenger, node_id, self.config), self.tables[number])
 
     def load(self, table: str, batches: list[Batch]) -> None:
         """Spreads batches over the nodes, round robin."""

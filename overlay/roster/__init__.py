@@ -1,0 +1,1 @@
+"""Who belongs to the ring, whether it is there or not (see `roster`)."""
