@@ -119,6 +119,8 @@ class Window:
         return Young(values, doubtful)
 
     def _stored(self, stored: StoredObject) -> None:
+        if stored.load:
+            return  # Nobody is to see it yet; it comes again when it is shown.
         now = self._runtime.now()
         oldest = now - self._age_s if self._read_at is None else min(now - self._age_s, self._read_at)
         if stored.born_at <= oldest - EDGE_S:

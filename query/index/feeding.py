@@ -165,7 +165,11 @@ class Feeding:
         if not idents:
             return
         if self.pht is None:
-            self._publisher.withdraw([self._names.pop(each) for each in idents], end_now=not moved)
+            names = [self._names.pop(each) for each in idents]
+            if moved:
+                self._publisher.forget(names)
+            else:
+                self._publisher.withdraw(names)
         elif moved:
             self.pht.let_go(idents)
         else:

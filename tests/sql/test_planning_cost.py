@@ -87,6 +87,11 @@ def test_steps_are_a_budget() -> None:
     assert STEPS_MAX > 10_000
 
 
+def test_too_many_words_are_told_when_they_are_first_counted() -> None:
+    with pytest.raises(UflError, match="TOKENS_MAX"):
+        tables_named(HOSTILE["too many words"])
+
+
 @pytest.mark.parametrize("read", [tables_named, lambda text: compile_sql(text, "q", 0, TABLES)])
 def test_a_length_is_looked_at_before_anything_is_done(read: Callable[[str], object]) -> None:
     text = "SELECT 1 WHERE 1 IN (" + "1," * (5 * TEXT_CHARS_MAX) + "1)"

@@ -85,6 +85,10 @@ def compile_sql(
         raise Source(text).error("the query is nested too deep", 0) from None
 
 
+class TooManyTokens(Refused):
+    """It is long enough to be told at once: to take it apart takes a second or two."""
+
+
 class TooLarge(UflError):
     """The query takes more work to plan than it was given; the query itself may be in order."""
 
@@ -110,6 +114,8 @@ def tables_named(text: str, steps: int = STEPS_MAX) -> Collection[str] | None:
         tree = _parsed(text if explained is None else text[explained.end() :], Steps(steps))
     except TooManySteps as error:
         raise TooLarge.of(located(text, error)) from None
+    except TooManyTokens as error:
+        raise located(text, error) from None
     except (ParseError, TokenError, Refused, RecursionError):
         return ()
     if isinstance(tree, exp.Show):
@@ -157,7 +163,7 @@ def _parsed(text: str, steps: Steps) -> exp.Expr:
     dialect = Dialect.get_or_raise("pier")
     tokens = dialect.tokenize(text)
     if len(tokens) > TOKENS_MAX:
-        raise Refused(f"the text has more than {TOKENS_MAX} words and signs (TOKENS_MAX)", None)
+        raise TooManyTokens(f"the text has more than {TOKENS_MAX} words and signs (TOKENS_MAX)", None)
     steps.spend(len(tokens) // TOKENS_A_STEP)
     statements = [
         each
