@@ -162,3 +162,16 @@ def test_publishing_the_same_rows_again_gives_none_of_them_again() -> None:
     live.publish(ROWS)
     live.pass_s(10.0)
     assert [rows for _, rows in live.sink.answers if rows] == [[(ROWS,)]]
+
+
+def test_a_node_that_was_cut_off_comes_back_into_the_query_and_its_answers_go_on() -> None:
+    """It ended the query for itself, since nobody above it showed itself; it may be where states come together."""
+    live = Published()
+    live.publish(*range(ROWS))
+    live.ask("SELECT count(*) AS n FROM t EVERY '2 seconds' RANGE '1000 seconds'")
+    live.pass_s(10.0)
+    live.cut_off()
+    live.pass_s(200.0)
+    told, rows = live.sink.answers[-1]
+    assert (told.answered, told.ended, rows) == (NODES, "complete", [(ROWS,)])
+    assert told.epoch is not None and told.epoch >= 95
