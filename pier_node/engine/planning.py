@@ -29,8 +29,8 @@ BESIDE_AT_ONCE, APART_AT_ONCE = 2, 1
 #: What planning a text may take in a process of its own.
 APART_S_MAX = 10.0
 APART_BYTES_MAX = 1 << 30
-#: Texts that wait at one of these places, of one client and of all.
-CLIENT_WAITING_MAX = 16
+#: Texts that wait at one of these places, of one client (as many as it may ask at once) and of all.
+CLIENT_WAITING_MAX = 64
 WAITING_MAX = 256
 
 
@@ -99,7 +99,13 @@ class Planning:
         if place.add(client, waiting):
             self._next(place)
         else:
-            waiting.done(Failure("limit", "too many texts wait to be planned here", hint="ask again later"))
+            waiting.done(
+                Failure(
+                    "limit",
+                    f"too many texts wait to be planned here (CLIENT_WAITING_MAX = {CLIENT_WAITING_MAX})",
+                    hint="ask again later",
+                )
+            )
 
     def _next(self, place: _Place) -> None:
         while (taken := place.take()) is not None:
