@@ -149,6 +149,8 @@ class QueryService:
             then(Failure("unsupported", f"this node does not speak {request.language}"))
             return
         query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
+        # Turns are taken by token or, where there is none, by the host a client speaks from.
+        client = request.who.name or request.client.rpartition(":")[0]
         began_s = self._runtime.now()
         until_s, told_until_s = began_s + within_s, began_s + told_s
 
@@ -163,7 +165,7 @@ class QueryService:
                 else:
                     then(result)
 
-            self._planning.plan(request.client, make, job(tables, told), until_s, made)
+            self._planning.plan(client, make, job(tables, told), until_s, made)
 
         def found(names: Collection[str] | Failure | None) -> None:
             if isinstance(names, Failure):
@@ -177,7 +179,7 @@ class QueryService:
                     names, told_until_s, lambda now, told: read(now, told, last=names is None)
                 )
 
-        self._planning.plan(request.client, named, job({}, Told.ALL), until_s, found)
+        self._planning.plan(client, named, job({}, Told.ALL), until_s, found)
 
     def _start(self, asked: Asked, question: Question | Failure, limits: Limits) -> None:
         """Runs what was planned, in what is left of its time."""
