@@ -25,6 +25,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("ufl", "cli.ask", "run a query written in UFL"),
     ("explain", "cli.ask", "show how a query would run"),
     ("publish", "cli.publish", "put the rows of a file into the DHT"),
+    ("unpublish", "cli.unpublish", "end a published table, or some keys of it"),
     ("tables", "cli.tables", "list tables"),
     ("queries", "cli.queries", "list running queries, or cancel one"),
     ("status", "cli.status", "show how a node is doing"),

@@ -19,10 +19,13 @@ class ProgressLine:
         self._drawn_s = -1.0
 
     def update(self, answered: int, asked: int, rows: int, elapsed_s: float) -> None:
+        self.say(words(answered, asked, rows, elapsed_s), elapsed_s)
+
+    def say(self, text: str, elapsed_s: float) -> None:
         if not self._on or 0 <= elapsed_s - self._drawn_s < REDRAW_S:
             return
         self._drawn_s = elapsed_s
-        self._out.write(f"\r\x1b[K{words(answered, asked, rows, elapsed_s)}")
+        self._out.write(f"\r\x1b[K{text}")
         self._out.flush()
         self._shown = True
 

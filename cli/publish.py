@@ -1,7 +1,8 @@
 """`pier publish`: the rows of a file into the DHT.
 
 CSV, NDJSON or Parquet is read batch by batch and sent as the node takes it, so a file larger than memory is
-no matter. The result, rows taken and refused, is one JSON line on stderr.
+no matter. The rows are seen all together when all of them are there; if that fails, none is. While nodes are slow to
+confirm, a line on the terminal says how far it is. The result is one JSON line on stderr.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def add_parser(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "publish",
-        "Put the rows of a CSV, NDJSON or Parquet file into the DHT, placed by their key columns.\n"
-        "They live there for their lifetime, on whichever nodes own their keys.",
+        "Put the rows of a CSV, NDJSON or Parquet file into the DHT, placed by their key columns:\n"
+        "all of them, or none if something is wrong with one. The node keeps them alive, over its own\n"
+        "restarts too, until `pier unpublish`; they outlive it by their lifetime.",
         "pier publish reputation bad-hosts.csv --key src --lifetime 3600",
     )
     parser.add_argument("table", metavar="TABLE")
@@ -48,6 +50,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     import trio
 
+    from cli.progress import ProgressLine
     from cli.reach import reach
 
     kind = args.kind or KINDS.get(args.file.suffix.lower())
@@ -59,12 +62,22 @@ def run(args: argparse.Namespace) -> int:
         batches = read_batches(args.file, kind)
         async with reach(args) as conn:
             feed = conn.feed(args.table, keys, args.lifetime)
-            for batch in checked(batches, keys, args.file):
-                await feed.send(batch)
-            done = await feed.finish()
+            line = ProgressLine()
+            feed.on_progress = lambda at: line.say(
+                f"{at.answered:,} of {at.asked:,} objects confirmed · {at.rows:,} rows · {at.elapsed_s:.1f} s",
+                at.elapsed_s,
+            )
+            try:
+                for batch in checked(batches, keys, args.file):
+                    await feed.send(batch)
+                done = await feed.finish()
+            finally:
+                line.clear()
         facts = {"table": args.table, "rows": done.rows, "objects": done.objects, "refused": done.refused}
-        print(json.dumps({**facts, **({"dropped": done.dropped} if done.dropped else {})}), file=sys.stderr)
-        return EXIT_FAILED if done.refused else 0
+        more = {"dropped": done.dropped, "unconfirmed": done.unconfirmed}
+        told = {**facts, **{name: value for name, value in more.items() if value}}
+        print(json.dumps(told), file=sys.stderr)
+        return EXIT_FAILED if done.refused or done.unconfirmed else 0
 
     return trio.run(publish)
 

@@ -66,6 +66,11 @@ class Arc(NamedTuple):
 WHOLE = Arc(0, 0)
 
 
+def point(identifier: int) -> Arc:
+    """The arc of one id; the last id is followed by the first."""
+    return Arc(identifier, (identifier + 1) & MASK)
+
+
 def owned_arc(predecessor: int, identifier: int, successor: int) -> Arc:
     """The ids closer to `identifier` than to its two neighbours on the circle.
 

@@ -88,8 +88,9 @@ class Router(Protocol):
         """Joins through any member; tries for ever, in turn, until one lets it in."""
         ...
 
-    def leave(self) -> None:
-        """Tells the neighbours and stops; what this node owned passes to them at once."""
+    def leave(self, whole: bool = True) -> None:
+        """Tells the neighbours and stops; what this node owned passes to them at once. `whole`: so did all objects in
+        it."""
         ...
 
     def route(self, key: int, message: Message, notice: Notice | None = None) -> None:

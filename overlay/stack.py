@@ -17,6 +17,7 @@ from overlay.dht.messages import DHT_MESSAGES
 from overlay.dht.publisher import Publisher, PublisherStatistics
 from overlay.dht.recall import Recall
 from overlay.dht.verbs import Dht, DhtConfig, DhtStatistics
+from overlay.loads import LoadWords
 from overlay.relay import RELAY_MESSAGES, Relays, RelayStatistics
 from overlay.ring import NodeRef
 from overlay.roster.config import RosterConfig
@@ -95,6 +96,7 @@ class OverlayNode:
     __slots__ = (
         "config",
         "dht",
+        "loads",
         "messenger",
         "publisher",
         "recall",
@@ -127,6 +129,7 @@ class OverlayNode:
         self.dht = Dht(runtime, wire, self.router, config.dht)
         self.publisher = Publisher(runtime, self.dht)
         self.spread = Spread(runtime, wire, self.router)
+        self.loads = LoadWords(self.dht, self.spread)
         self.recall = Recall(runtime, self.router, self.spread, self.publisher, self.dht.doubts)
         self.trees = DistributionTrees(runtime, wire, self.router, config.trees)
         self.roster: Roster | None = None
@@ -155,17 +158,20 @@ class OverlayNode:
         """Gives its objects to those who will own them, says goodbye, and calls done."""
         timer: Timer | None = None
 
-        def go() -> None:
+        failed_before = self.dht.statistics().handover.failed
+
+        def go(in_time: bool = True) -> None:
             nonlocal timer
             if timer is not None:
                 timer.cancel()
                 timer = None
                 if self.roster is not None:
                     self.roster.leave()
-                self.router.leave()
+                failed = self.dht.statistics().handover.failed - failed_before
+                self.router.leave(in_time and not failed and not self.dht.doubts)
                 done()
 
-        timer = self.runtime.call_later(LEAVE_MAX_S, lambda _: go(), None)
+        timer = self.runtime.call_later(LEAVE_MAX_S, lambda _: go(in_time=False), None)
         self.trees.stop()
         if self.router.joined:
             self.dht.leave(go)

@@ -5,6 +5,7 @@ A node whose engine is absent gets `NoEngine`, which refuses every question abou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -84,6 +85,12 @@ class ComposedService:
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         self.engine.settle(settlement, done)
 
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        self.engine.unpublish(table, keys, done)
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        self.engine.allow(may_publish)
+
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         self.engine.describe(request, done)
 
@@ -138,6 +145,12 @@ class NoEngine:
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         done(NO_ENGINE)
+
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        done(NO_ENGINE)
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        """Nothing was published here."""
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         done(NO_ENGINE)

@@ -17,6 +17,7 @@ from overlay.transport import MessageHost, open_messenger
 from pier_node.access.rates import RateLimits
 from pier_node.access.tokens import TokenBook
 from pier_node.config import Config
+from pier_node.engine.published import LoadJournal
 from pier_node.engine.service import QueryService
 from pier_node.engine.tables import NodeTables
 from pier_node.node_service import ComposedService
@@ -66,9 +67,11 @@ def build_node(
     figures: Callable[[], dict[str, Any]] = dict,
     services: dict[str, Any] | None = None,
     release: str = "",
+    loads: LoadJournal | None = None,
 ) -> NodeParts:
     """`describe` adds what only the process knows to a status, `figures` what it knows of its sources and runtime;
-    `services` are for operators that read files and databases; `release` is what peers are told of this node."""
+    `services` are for operators that read files and databases; `release` is what peers are told of this node; what
+    it has published before stands in `loads`."""
     messenger = open_messenger(
         runtime,
         Codec(NODE_MESSAGES),
@@ -95,10 +98,11 @@ def build_node(
             "keys": KeyFigures(messenger.keys_held, messenger.seals_with.hex(), server.tokens_known),
             **figures(),
             "staging": queries.staging.statistics(),
+            "loads": queries.published.statistics(),
             "logs": {"kept": len(queries.logs), "expired": queries.logs.expired},
         }
 
-    queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max)
+    queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max, loads)
     facts = OverlayFacts(
         runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread, overlay.roster
     )
@@ -109,6 +113,7 @@ def build_node(
         server_options(config, credentials.tokens),
         journal,
     )
+    queries.published.restore(server.may_publish, lambda: overlay.router.joined)
     return NodeParts(messenger, overlay, overlay.roster, engine, tables, server, snapshots, facts.brief)
 
 

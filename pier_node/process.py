@@ -32,6 +32,7 @@ from pier_node.joining import Joining
 from pier_node.journal import Journal
 from pier_node.key_files import KeyFilesError
 from pier_node.key_watch import watch_keys
+from pier_node.load_files import LoadFiles
 from pier_node.own_aggregates import OwnAggregatesError, load_own_aggregates
 from pier_node.parts import NodeParts, build_node
 from pier_node.resolve import ResolveError, own_address, resolve_one
@@ -125,6 +126,7 @@ class NodeProcess:
                 lambda: {"sources": sources.statistics(), "runtime": runtime.statistics()},
                 {**sources.services(self._folder("files")), "host": socket.gethostname()},
                 self._version,
+                self._loads(runtime),
             )
             parts.roster.namesakes.on_put_out = self._put_out
             with ExitStack() as cleanup:
@@ -198,6 +200,14 @@ class NodeProcess:
     def _folder(self, name: str) -> Path | None:
         """A folder of the data directory: what queries may read never lies beside the node's secret."""
         return Path(self.config.node.data_dir) / name if self.config.node.data_dir else None
+
+    def _loads(self, runtime: NativeRuntime) -> LoadFiles | None:
+        """Where what is published through this node is written down; without a data directory it is not."""
+        folder = self._folder("published")
+        try:
+            return None if folder is None else LoadFiles(runtime, folder)
+        except OSError as error:
+            raise StartError(f"node.data_dir: cannot use {folder}: {error.strerror}") from None
 
     def _open_sources(self, sources: NodeSources, parts: NodeParts, cleanup: ExitStack) -> None:
         cleanup.callback(sources.close)

@@ -62,7 +62,8 @@ def reply_message(request: int, result: object) -> Message:
         case MembersView():
             return m.MembersAre(request, result.members[: m.LISTED_MAX])
         case PublicationResult():
-            return m.Published(request, result.rows, result.objects, result.refused, dict(result.dropped))
+            dropped, unconfirmed = dict(result.dropped), result.unconfirmed
+            return m.Published(request, result.rows, result.objects, result.refused, dropped, unconfirmed)
         case Description(schema, divisible):
             return m.Described(request, b"" if schema is None else schema_bytes(schema), divisible)
         case LogState(first, after, ended):

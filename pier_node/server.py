@@ -115,10 +115,19 @@ class ClientServer:
     def use_tokens(self, tokens: TokenBook | None) -> None:
         """Goes over to another book; sessions it does not know, or knows otherwise, are ended."""
         self._tokens = tokens
+        self._service.allow(self.may_publish)
         for session in list(self._sessions):
             if session.client is not None and session.client != self._client_of(session.word):
                 self._tokens_revoked += 1
                 session.close("the token was revoked or changed")
+
+    def may_publish(self, name: str, table: str) -> bool:
+        """Whether what was published under a token's name may stay: without a name, and where no tokens are asked for,
+        it may. A token that has only run out of time has not been taken from its owner."""
+        if not name or self._tokens is None:
+            return True
+        client = next((each.client() for each in self._tokens.tokens if each.name == name), None)
+        return client is not None and client.publishes_into(table)
 
     @property
     def tokens_known(self) -> int:

@@ -148,16 +148,20 @@ class Publication:
     lifetime_s: float | None = None
     client: str = ""
     stage: Stage | None = None
+    #: The token's name: its rows go when it may not publish any more.
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationResult:
-    """Rows taken, objects they became, rows the DHT refused, and drops by reason."""
+    """Rows taken, objects they became, rows the DHT refused, and drops by reason. Unconfirmed are objects of which it
+    is not known yet that everybody sees them, or no longer does; the node goes on with them."""
 
     rows: int
     objects: int
     refused: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
+    unconfirmed: int = 0
 
 
 class AnswerSink(Protocol):
@@ -199,6 +203,10 @@ class FeedControl(Protocol):
 
     def consumed(self, size_bytes: int) -> None:
         """So many bytes of batches are dealt with: the client may send as many more."""
+        ...
+
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None:
+        """How far a publication is that takes its time."""
         ...
 
     def finish(self, result: PublicationResult) -> None: ...
@@ -267,6 +275,14 @@ class EngineService(Protocol):
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         """Decides about rows that were staged here."""
+        ...
+
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        """Ends a published table, or some keys of it, at every node."""
+        ...
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        """Whether a token, by name, may publish into a table: asked anew whenever tokens change."""
         ...
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None: ...

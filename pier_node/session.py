@@ -169,7 +169,9 @@ class Session:
                     answer.taps(event.on, event.operators)
             case m.Publish():
                 feed = self._feeds[request] = Publishing(self, request)
-                asked = Publication(event.table, event.keys, event.lifetime_s, self.label, event.stage)
+                asked = Publication(
+                    event.table, event.keys, event.lifetime_s, self.label, event.stage, self._name()
+                )
                 feed.attach(self._service.publish(asked, feed))
             case BatchArrived():
                 if publishing := self._feeds.get(request):
@@ -201,6 +203,9 @@ class Session:
             self.client or ANYONE,
             isinstance(event, m.Ask) and event.unknown_tables,
         )
+
+    def _name(self) -> str:
+        return self.client.name if self.client is not None else ""
 
     def _own_log(self, log: str) -> str:
         """Logs have the names their readers gave them: each client has its own."""
@@ -239,6 +244,8 @@ class Session:
                 self._service.describe(self._query_request(event), done)
             case m.Settle(_, load, table, verdict, tasks):
                 self._service.settle(Settlement(load, table, verdict, tasks), done)
+            case m.Unpublish(_, table, keys):
+                self._service.unpublish(table, keys, done)
             case m.OpenLog():
                 asked = self._query_request(event, event.limits)
                 self._service.open_log(self._own_log(event.log), event.lease_s, asked, done)

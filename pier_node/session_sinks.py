@@ -183,6 +183,14 @@ class Publishing:
         if not self._ended and self._session.open(self._request):
             self._session.grant(self._request, size_bytes)
 
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None:
+        # As of an answer: a client that is behind on reading gains nothing from old progress.
+        if not self._ended and self._session.open(self._request) and self._session.writable:
+            self._session.machine.say(
+                m.Progress(self._request, objects, confirmed, rows_confirmed, elapsed_s)
+            )
+            self._session.flush()
+
     def finish(self, result: PublicationResult) -> None:
         self._end(reply_message(self._request, result))
 

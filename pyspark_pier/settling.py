@@ -74,13 +74,15 @@ class Settling:
         self.abort(self._tasks)
         withdrawn = self._each(self._tasks, "withdraw")
         left = [address for address, result in withdrawn.items() if isinstance(result, PierError)]
+        answers = [result for result in withdrawn.values() if not isinstance(result, PierError)]
+        doubtful = sum(result.unconfirmed for result in answers)
         lifetime_s = self._options.lifetime_s or LIFETIME_DEFAULT_S
         rows = sum(self._rows[address] for address in left)
-        rest = (
-            f"up to {rows} rows that {', '.join(left)} published may be visible for another {lifetime_s:g} s"
-            if left
-            else "all of it was taken back"
-        )
+        rest = f"{sum(result.objects for result in answers)} objects of it were taken back"
+        if doubtful:
+            rest += f", {doubtful} may be there for another {lifetime_s:g} s"
+        if left:
+            rest += f", up to {rows} rows that {', '.join(left)} published for another {lifetime_s:g} s"
         raise PierSparkError(f"load {self._load} could not be published ({'; '.join(problems)}); {rest}")
 
     def clear(self) -> None:
@@ -88,7 +90,9 @@ class Settling:
         nodes: dict[str, list[str]] = {entry.client: [] for entry in reach.doors(self._options.access)}
         cleared = self._each(nodes, "clear")
         left = [
-            f"{address}: {result}" for address, result in cleared.items() if isinstance(result, PierError)
+            f"{address}: {result if isinstance(result, PierError) else f'{result.unconfirmed} objects'}"
+            for address, result in cleared.items()
+            if isinstance(result, PierError) or result.unconfirmed
         ]
         if left:
             raise PierSparkError(f"load {self._load} is visible, but old rows remain: {'; '.join(left)}")

@@ -16,6 +16,22 @@ import msgspec
 WireId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=20, max_length=20)]
 #: "host:port"; a DNS name has at most 253 characters.
 WireAddress: TypeAlias = Annotated[str, msgspec.Meta(max_length=262)]
+#: A number that names something: a call, a sequence, a version.
+WireNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+#: How many of something. Far more than there can be, and few enough that sums of them are numbers too; whoever adds
+#: them up and tells others ends at the same bound.
+COUNT_MAX = 1 << 48
+WireCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+#: A time that has passed or is left, in milliseconds: at most some nine thousand years.
+MILLIS_MAX = 1 << 48
+WireMillis: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MILLIS_MAX)]
+
+
+def to_millis(seconds: float, least: int = 0) -> int:
+    """A time as it travels. What is beyond the bound, not a number, or negative, ends at it."""
+    if not seconds * 1000 >= least:
+        return least
+    return int(min(seconds * 1000, MILLIS_MAX))
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -26,11 +42,15 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False, tag_field=
     """Base of everything sent between nodes: `class Ping(Message, frozen=True, tag=1): ...`."""
 
 
+#: The largest tag that a message may have.
+TAG_MAX = 0xFFFF
+
+
 class NotUnderstood(Message, frozen=True, tag=98):
     """To the sender of a message that its receiver could do nothing with. Never sent in answer to another of these."""
 
     #: The tag of that message; zero where not even that could be read.
-    kind: Annotated[int, msgspec.Meta(ge=0, le=0xFFFF)]
+    kind: Annotated[int, msgspec.Meta(ge=0, le=TAG_MAX)]
     #: The kind is known here, and what it held was not as it should be.
     malformed: bool
 

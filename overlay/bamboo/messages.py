@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
-from runtime.message import Message, Part, WireId
+from runtime.message import Message, Part, WireCount, WireId, WireNumber
 
 #: A list of nodes longer than this is not from an honest node: three rows of a table are 45.
 REFS_MAX = 256
@@ -22,7 +22,6 @@ Reach: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 #: As many as one hop tries.
 SILENT_MAX = 8
 Silent: TypeAlias = Annotated[tuple[WireId, ...], msgspec.Meta(max_length=SILENT_MAX)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Hops: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=HOPS_MAX)]
 Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=39)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
@@ -35,7 +34,7 @@ class Hop(Message, frozen=True, tag=1):
     key: WireId
     origin: NodeRef
     via: WireId
-    sequence: Count
+    sequence: WireNumber
     hops: Hops
     receipt: bool
     payload: Any
@@ -48,19 +47,19 @@ class Hop(Message, frozen=True, tag=1):
 class Receipt(Message, frozen=True, tag=2):
     """To the origin: the message was delivered, or stopped by an upcall."""
 
-    sequence: Count
+    sequence: WireNumber
 
 
 class Find(Message, frozen=True, tag=3):
     """Payload of a lookup."""
 
-    token: Count
+    token: WireNumber
 
 
 class Found(Message, frozen=True, tag=4):
     """The owner's answer, straight to whoever looked."""
 
-    token: Count
+    token: WireNumber
     id: WireId
     arc: WireArc
 
@@ -70,14 +69,14 @@ class Ping(Message, frozen=True, tag=5):
     `leaf`: whether it takes the receiver for a leaf, and is likely to be one of the receiver's."""
 
     id: WireId
-    token: Count
+    token: WireNumber
     placed: bool
     leaf: bool = False
 
 
 class Pong(Message, frozen=True, tag=6):
     id: WireId
-    token: Count
+    token: WireNumber
 
 
 class Leaves(Part, frozen=True):
@@ -88,14 +87,14 @@ class Leaves(Part, frozen=True):
     after: Reach
     before: Reach
     #: Nodes the sender knows in all: the ring has more.
-    known: Count
+    known: WireCount
 
 
 class LeafAsk(Message, frozen=True, tag=7):
     """Push half of a leaf-set exchange. A joining node first only asks, then announces itself."""
 
     id: WireId
-    token: Count
+    token: WireNumber
     announce: bool
     leaves: Leaves
 
@@ -105,7 +104,7 @@ class LeafReply(Message, frozen=True, tag=8):
     announced itself; if not, others stand between them. `stranger`: it did not know the asker until just now."""
 
     id: WireId
-    token: Count
+    token: WireNumber
     joined: bool
     placed: bool
     missing: Refs
@@ -152,10 +151,11 @@ class JoinReply(Message, frozen=True, tag=13):
 
 
 class Leaving(Message, frozen=True, tag=14):
-    """A graceful goodbye, with the leaves that close the gap."""
+    """A graceful goodbye, with the leaves that close the gap. `whole`: everything in the arc was handed over before."""
 
     id: WireId
     leaves: Refs
+    whole: bool = True
 
 
 class Down(Message, frozen=True, tag=15):

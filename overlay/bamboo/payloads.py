@@ -13,7 +13,7 @@ from overlay.bamboo.core import Core
 from overlay.bamboo.messages import Find, Hop, Join, Receipt
 from overlay.router import Deliver, Passage, Upcall, Verdict
 from runtime.api import Address
-from runtime.message import Message
+from runtime.message import TAG_MAX, Message, NotUnderstood
 
 #: Messages that ended here and are remembered against second copies: at 500 a second as long as any sender keeps
 #: trying, and some 1.5 MB.
@@ -83,6 +83,8 @@ class Payloads:
         handler = self._delivers.get(type(payload))
         if handler is None:
             self._core.count("dropped_unhandled")
+            if hop.origin.address != self._core.me.address:
+                self._core.messenger.send(hop.origin.address, NotUnderstood(_tag(payload), False))
             return
         self._core.count("delivered")
         self._end(hop)
@@ -97,3 +99,9 @@ class Payloads:
     def _receipt(self, hop: Hop) -> None:
         if hop.receipt:
             self._core.send(hop.origin.address, Receipt(hop.sequence))
+
+
+def _tag(payload: Any) -> int:
+    """Of a message, or of the array form of one that is not known here."""
+    tag = type(payload).__struct_config__.tag if isinstance(payload, Message) else payload[0]
+    return tag if isinstance(tag, int) and 0 <= tag <= TAG_MAX else 0

@@ -86,12 +86,12 @@ class BambooRouter:
         self._joiner.join(gateways)
         self._maintenance.start()
 
-    def leave(self) -> None:
+    def leave(self, whole: bool = True) -> None:
         core = self.core
         if not core.present:
             return
         self._joiner.stop()
-        goodbye = Leaving(self._me.id, core.view.leaf_refs())
+        goodbye = Leaving(self._me.id, core.view.leaf_refs(), whole)
         for peer in core.view.peers.values():
             core.messenger.send(peer.ref.address, goodbye)
         core.state = State.LEFT
@@ -186,7 +186,7 @@ class BambooRouter:
         peer = self.core.view.known(NodeRef(leaving.id, sender))
         if peer is not None:
             self._exchange.merge(leaving.leaves)
-            self._ownership.peaceful = True
+            self._ownership.peaceful = leaving.whole
             self._probes.gone(peer)
             self._ownership.peaceful = False
             self.core.view.ignore(peer.ref, self.core.runtime.now())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
+from overlay.dht.hidden import HiddenLoads
 from overlay.dht.holds import Holds
 from overlay.dht.messages import Cause, Code, Found, Item
 from overlay.dht.own_arc import OwnArc
@@ -14,6 +15,7 @@ from overlay.objects.store import ObjectStore
 from overlay.objects.stored import Outcome, Role, StoredObject
 from overlay.ring import Arc, from_wire, to_wire
 from runtime.api import Runtime, Timer
+from runtime.message import to_millis
 
 #: Rows of an ended query that are given up in one turn.
 LET_GO_CHUNK = 1_024
@@ -27,11 +29,22 @@ _CODES = {Outcome.FULL: Code.FULL, Outcome.TOO_LARGE: Code.TOO_LARGE}
 class Keeper:
     """The store of this node with its clock, its subscribers and its expiry timer."""
 
-    __slots__ = ("_expiry", "_expiry_at", "_runtime", "_windows", "holds", "new_data", "owns", "store")
+    __slots__ = (
+        "_expiry",
+        "_expiry_at",
+        "_runtime",
+        "_windows",
+        "hidden",
+        "holds",
+        "new_data",
+        "owns",
+        "store",
+    )
 
     def __init__(self, runtime: Runtime, own: OwnArc, holds: Holds, store: ObjectStore) -> None:
         self.store = store
         self.holds = holds
+        self.hidden = HiddenLoads()
         self.new_data: Watchers[OnNewData] = Watchers()
         self._runtime = runtime
         self.owns = own.owns
@@ -59,7 +72,10 @@ class Keeper:
                 handler(stored)
 
     def belongs(self, stored: StoredObject) -> bool:
-        """Whether a local scan shows it: exactly one live node does, whatever copies there are."""
+        """Whether a local scan shows it: exactly one live node does, whatever copies there are; none does while it is
+        part of a load that is not shown."""
+        if stored.load:
+            return False
         if stored.role is Role.PINNED:
             return True
         return self.takes(stored.name.namespace, stored.temporary, stored.id)
@@ -86,8 +102,8 @@ class Keeper:
             role = Role.PINNED if cause in (Cause.PUT, Cause.SENT) else Role.COPY
         moved = cause in (Cause.MOVED, Cause.COPY)
         before = self.store.get(name, now)
-        same = before is not None and before.value == item.value
-        visible = before is not None and before.role is not Role.COPY
+        same = before is not None and before.value == item.value and not before.load
+        visible = before is not None and before.role is not Role.COPY and not before.load
         outcome = self.store.put(
             StoredObject(
                 name,
@@ -100,10 +116,16 @@ class Keeper:
                 copies=item.copies,
                 role=role,
                 temporary=item.temporary,
+                load=item.load,
                 moved=moved,
             ),
             now,
         )
+        if item.load and outcome.kept:
+            self.hidden.add(name, item.load, now + item.lifetime_ms / 1000, now)
+            if not visible:
+                self._arm()
+                return Code.OK
         if outcome.kept and self._windows:
             self._show(name)
         fresh = outcome in (Outcome.STORED, Outcome.REPLACED) or (outcome is Outcome.SAME and not visible)
@@ -116,13 +138,64 @@ class Keeper:
     def promote(self, stored: StoredObject) -> None:
         """A copy whose id this node has come to own."""
         self.store.set_role(stored, Role.PRIMARY)
-        self._tell(stored.name, stored.value, Cause.MOVED, first=False)
+        if not stored.load:
+            self._tell(stored.name, stored.value, Cause.MOVED, first=False)
+
+    def turn_load(self, namespace: str, load: str) -> int:
+        """A load is about to be shown: how many of its objects are this node's."""
+        return self._own(self.hidden.turn(namespace, load))
+
+    def show_load(self, namespace: str, load: str) -> int:
+        """A load is to be seen from now on: how many of its objects are this node's."""
+        now = self._runtime.now()
+        names = self.hidden.show(namespace, load, now)
+        for name in names:
+            stored = self.store.get(name, now)
+            if stored is not None:
+                self.show(stored)
+        return self._own(names)
+
+    def renewed(self, stored: StoredObject, load: str) -> None:
+        """Its publisher keeps it alive: as part of a load that is still coming, or to be seen."""
+        if load and stored.load:
+            self.hidden.add(stored.name, load, stored.expires_at, self._runtime.now())
+        elif not load:
+            self.show(stored)
+
+    def show(self, stored: StoredObject) -> None:
+        """What comes into sight is as new as what is put."""
+        if not stored.load:
+            return
+        self.store.show(stored, self._runtime.now())
+        if self._windows:
+            self._show(stored.name)
+        if stored.role is not Role.COPY:
+            self._tell(stored.name, stored.value, Cause.PUT, first=True)
+
+    def _own(self, names: list[Name]) -> int:
+        now = self._runtime.now()
+        found = (self.store.get(name, now) for name in names)
+        return sum(1 for each in found if each is not None and self.owns(each.id))
 
     def _tell(self, name: Name, value: bytes, cause: Cause, first: bool) -> None:
         if self.new_data:
             news = NewData(name, value, cause, first)
             for handler in self.new_data.matching(name):
                 handler(news)
+
+    def drop(self, namespace: str, keys: Collection[str]) -> int:
+        now, owned = self._runtime.now(), 0
+        if keys:
+            found = [stored for key in keys for stored in self.store.under(namespace, key, now)]
+        else:
+            scan, found = self.store.scan(Prefix(namespace)), []
+            while not scan.finished:
+                found += scan.next(LET_GO_CHUNK, now)
+        for stored in found:
+            if not stored.temporary:
+                owned += self.owns(stored.id)
+                self.store.remove(stored)
+        return owned
 
     def let_go(self, namespace: str) -> None:
         """A query has read a namespace here to its end: the rows that were put at this node for it to read go. Those
@@ -163,12 +236,13 @@ def to_item(stored: StoredObject, now: float) -> Item:
         to_wire(stored.id),
         *stored.name,
         stored.value,
-        lifetime_ms=max(1, int((stored.expires_at - now) * 1000)),
-        age_ms=max(0, int((now - stored.put_at) * 1000)),
+        lifetime_ms=to_millis(stored.expires_at - now, 1),
+        age_ms=to_millis(now - stored.put_at),
         version=stored.version,
         copies=stored.copies,
         temporary=stored.temporary,
-        born_ms=max(0, int((now - stored.born_at) * 1000)),
+        load=stored.load,
+        born_ms=to_millis(now - stored.born_at),
     )
 
 
@@ -176,6 +250,6 @@ def to_found(stored: StoredObject, now: float) -> Found:
     return Found(
         stored.name.suffix,
         stored.value,
-        lifetime_ms=max(1, int((stored.expires_at - now) * 1000)),
-        age_ms=max(0, int((now - stored.put_at) * 1000)),
+        lifetime_ms=to_millis(stored.expires_at - now, 1),
+        age_ms=to_millis(now - stored.put_at),
     )

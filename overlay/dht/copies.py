@@ -85,7 +85,7 @@ class Copies:
                 again = _entry(to_item(stored, self._runtime.now()), to, self._copied)
                 self._requests.submit(_build_copy, [again])
 
-        renewal = Renewal(to_wire(stored.id), *stored.name, lifetime_ms, stored.version)
+        renewal = Renewal(to_wire(stored.id), *stored.name, lifetime_ms, stored.version, stored.load)
         return Entry(renewal, ITEM_BYTES, ended, to=to, attempts_max=COPY_ATTEMPTS_MAX)
 
     def _copied(self, code: Code, _: object) -> None:

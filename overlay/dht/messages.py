@@ -12,22 +12,24 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
-from runtime.message import Message, Part, WireId
+from runtime.message import Message, Part, WireCount, WireId, WireMillis, WireNumber
 
 #: Namespaces, keys and suffixes: long enough for any key made of a few columns.
 NAME_CHARS_MAX = 1024
+#: One value; a store takes less, and says so.
+VALUE_BYTES_MAX = 12 << 20
 #: Arcs in the answer to a claim.
 WHOLE_MAX = 16
 #: Objects in one message; the byte bound of the sender is usually met first.
 ITEMS_MAX = 65_536
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Load: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Copies: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=16)]
 
 
 class Code(enum.IntEnum):
-    """How an operation on one object ended; the first six travel, one byte each."""
+    """How an operation on one object ended; the first six travel, one byte each, the others are this node's own."""
 
     OK = 0
     #: The node asked does not own the id; the reply says what it knows. Never reaches a caller.
@@ -44,6 +46,8 @@ class Code(enum.IntEnum):
     UNREACHED = 6
     #: This node has too many operations under way.
     LIMIT = 7
+    #: Its namespace, key or suffix is longer than any node reads (`NAME_CHARS_MAX`).
+    LONG_NAME = 8
 
 
 class Cause(enum.IntEnum):
@@ -67,14 +71,16 @@ class Item(Part, frozen=True):
     suffix: Text
     value: bytes
     #: What is left of it.
-    lifetime_ms: Count
+    lifetime_ms: WireMillis
     #: How long ago the publisher let go of it.
-    age_ms: Count = 0
-    version: Count = 0
+    age_ms: WireMillis = 0
+    version: WireNumber = 0
     copies: Copies = 0
     temporary: bool = False
+    #: The load it is part of, as long as nobody is to see it.
+    load: Load = ""
     #: How long ago this content was first put, by whoever published it.
-    born_ms: Count = 0
+    born_ms: WireMillis = 0
 
 
 class WireOwner(Part, frozen=True):
@@ -88,7 +94,7 @@ Codes: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=ITEMS_MAX)]
 
 
 class Put(Message, frozen=True, tag=50):
-    call: Count
+    call: WireNumber
     items: Items
     cause: Cause = Cause.PUT
     #: Addressed to this very node: store whether or not the id is owned.
@@ -96,7 +102,7 @@ class Put(Message, frozen=True, tag=50):
 
 
 class PutReply(Message, frozen=True, tag=51):
-    call: Count
+    call: WireNumber
     #: A `Code` for each item, in order.
     codes: Codes
     #: Who does own what was not mine, as far as known.
@@ -114,7 +120,7 @@ class Want(Part, frozen=True):
 
 
 class Get(Message, frozen=True, tag=52):
-    call: Count
+    call: WireNumber
     wants: Annotated[tuple[Want, ...], msgspec.Meta(max_length=ITEMS_MAX)]
     anyhow: bool = False
 
@@ -122,8 +128,8 @@ class Get(Message, frozen=True, tag=52):
 class Found(Part, frozen=True):
     suffix: Text
     value: bytes
-    lifetime_ms: Count
-    age_ms: Count = 0
+    lifetime_ms: WireMillis
+    age_ms: WireMillis = 0
 
 
 class Answer(Part, frozen=True):
@@ -138,7 +144,7 @@ class Answer(Part, frozen=True):
 
 
 class GetReply(Message, frozen=True, tag=53):
-    call: Count
+    call: WireNumber
     answers: Annotated[tuple[Answer, ...], msgspec.Meta(max_length=ITEMS_MAX)]
     owners: Owners = ()
 
@@ -149,18 +155,20 @@ class Renewal(Part, frozen=True):
     key: Text
     suffix: Text
     #: Nothing: the object ends now.
-    lifetime_ms: Count
-    version: Count | None = None
+    lifetime_ms: WireMillis
+    version: WireNumber | None = None
+    #: As of an item; nothing: it is to be seen from now on.
+    load: Load = ""
 
 
 class Renew(Message, frozen=True, tag=54):
-    call: Count
+    call: WireNumber
     renewals: Annotated[tuple[Renewal, ...], msgspec.Meta(max_length=ITEMS_MAX)]
     anyhow: bool = False
 
 
 class RenewReply(Message, frozen=True, tag=55):
-    call: Count
+    call: WireNumber
     codes: Codes
     owners: Owners = ()
 
@@ -168,7 +176,7 @@ class RenewReply(Message, frozen=True, tag=55):
 class Send(Message, frozen=True, tag=56):
     """Objects of one routing id on their way hop by hop, seen by upcalls."""
 
-    serial: Count
+    serial: WireNumber
     items: Items
 
 
@@ -181,7 +189,7 @@ class SendTo(Message, frozen=True, tag=57):
 class MultiSend(Message, frozen=True, tag=59):
     """Objects for many ids inside one arc of node positions; each node passes on what is not its own."""
 
-    serial: Count
+    serial: WireNumber
     origin: NodeRef
     arc: WireArc
     items: Items
@@ -190,15 +198,15 @@ class MultiSend(Message, frozen=True, tag=59):
 
 
 class MultiSendReceipt(Message, frozen=True, tag=60):
-    serial: Count
-    delivered: Count
-    failed: Count = 0
+    serial: WireNumber
+    delivered: WireCount
+    failed: WireCount = 0
 
 
 class MultiSendOne(Message, frozen=True, tag=61):
     """The last step of a multi-send whose owner lies outside the arc in which it was looked for."""
 
-    serial: Count
+    serial: WireNumber
     origin: NodeRef
     item: Item
     receipts: bool = False
@@ -207,17 +215,37 @@ class MultiSendOne(Message, frozen=True, tag=61):
 class Claim(Message, frozen=True, tag=62):
     """I own this arc now; send me what you hold of it."""
 
-    call: Count
+    call: WireNumber
     arc: WireArc
 
 
 class Claimed(Message, frozen=True, tag=63):
     """That was all I hold of the arc you claimed."""
 
-    call: Count
-    objects: Count
+    call: WireNumber
+    objects: WireCount
     #: Parts of it that were mine until you came, with everything in them.
     whole: Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=WHOLE_MAX)] = ()
+
+
+def refusal(item: Item | Want | Renewal) -> Code | None:
+    """Why nobody could read this item; None when it can travel. Asked of each before it shares a message with others,
+    because a receiver that cannot read one item of a message reads none."""
+    suffix = item.suffix
+    if (
+        len(item.namespace) > NAME_CHARS_MAX
+        or len(item.key) > NAME_CHARS_MAX
+        or (suffix is not None and len(suffix) > NAME_CHARS_MAX)
+    ):
+        return Code.LONG_NAME
+    if isinstance(item, Item) and len(item.value) > VALUE_BYTES_MAX:
+        return Code.TOO_LARGE
+    return None
+
+
+def name_bytes(item: Item | Want | Renewal) -> int:
+    """About what the names of an item take in a message."""
+    return len(item.namespace) + len(item.key) + len(item.suffix or "")
 
 
 DHT_MESSAGES: tuple[type[Message], ...] = (

@@ -8,6 +8,7 @@ from overlay.dht.messages import Code, Item, Renewal, Want
 from overlay.objects.name import Name
 from overlay.ring import routing_id, to_wire
 from runtime.api import Address
+from runtime.message import to_millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class PutObject:
     #: The publisher's mark on this value; renewals name it.
     version: int = 0
     temporary: bool = False
+    #: The load it is part of, as long as nobody is to see it (`overlay.dht.hidden`).
+    load: str = ""
     #: How long ago its content was first put: what is put again because its owner was lost is not new.
     age_s: float = 0.0
 
@@ -46,6 +49,7 @@ class RenewObject:
     target: Target = BY_NAME
     #: None renews whatever value is there.
     version: int | None = None
+    load: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +92,18 @@ def to_item(put: PutObject) -> Item:
         to_wire(id_of(put.name.namespace, put.name.key, put.target)),
         *put.name,
         put.value,
-        lifetime_ms=max(0, int(put.lifetime_s * 1000)),
+        lifetime_ms=to_millis(put.lifetime_s),
         version=put.version,
         copies=0 if put.temporary else put.copies,
         temporary=put.temporary,
-        born_ms=max(0, int(put.age_s * 1000)),
+        load=put.load,
+        born_ms=to_millis(put.age_s),
     )
 
 
 def to_renewal(renew: RenewObject) -> Renewal:
     wire_id = to_wire(id_of(renew.name.namespace, renew.name.key, renew.target))
-    return Renewal(wire_id, *renew.name, max(0, int(renew.lifetime_s * 1000)), renew.version)
+    return Renewal(wire_id, *renew.name, to_millis(renew.lifetime_s), renew.version, renew.load)
 
 
 def to_want(get: GetObject) -> Want:

@@ -8,7 +8,7 @@ away is back after at most one period and one round trip, as long as the publish
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -30,8 +30,20 @@ STEP_S = 1.0
 RETRY_SHARE = 0.1
 #: Heirs of dead nodes that are served together; more are told to ask again.
 LOOK_AFTER_MAX = 256
-#: Renewals under way at once; the rest of a step follows when they have ended.
+#: Puts of one publication, or renewals, under way at once; the rest follows when they have ended.
 BURST_OBJECTS = 4096
+#: Objects that are taken back at a time; the next follow when their owners have said that these are gone.
+WITHDRAWN_OBJECTS = 4096
+#: Tries to take one object back, each of them with all the attempts of a request. What is left ends by itself.
+WITHDRAW_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """How a withdrawal ended, by objects: gone for certain, or perhaps still there until their life is over."""
+
+    gone: int
+    doubtful: int
 
 
 #: Looks after what it keeps in some arcs, and tells whether all of it has an answer.
@@ -46,6 +58,8 @@ class _Published:
     born_s: float
     #: The step in which it is next renewed; met in another step's list, it has moved on.
     due: int = -1
+    #: Brought back from an earlier life of this node: whatever version its owner has is the one.
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,11 @@ class PublisherStatistics:
     refused: int
     unreached: int
     over_limit: int
+    withdrawals_failed: int
+
+
+#: What an owner says that no longer has an object.
+_GONE = (Code.OK, Code.UNKNOWN)
 
 
 class Publisher:
@@ -82,6 +101,7 @@ class Publisher:
         "_to_look_after",
         "_unreached",
         "_version",
+        "_withdrawals_failed",
     )
 
     def __init__(self, runtime: Runtime, dht: Dht, published_max: int = PUBLISHED_MAX) -> None:
@@ -101,7 +121,7 @@ class Publisher:
         self._timer: Timer | None = None
         self._timer_step = 0
         self._puts = self._renewals = self._republished = 0
-        self._refused = self._unreached = self._over_limit = 0
+        self._refused = self._unreached = self._over_limit = self._withdrawals_failed = 0
 
     def publish(
         self,
@@ -109,9 +129,11 @@ class Publisher:
         done: Callable[[list[Code]], None] | None = None,
         *,
         period_s: float | None = None,
+        adopt: bool = False,
     ) -> None:
         """Puts objects and keeps them alive until withdrawn. Publishing a name again replaces its value. The
-        codes are those of the first puts: one that failed is tried again. LIMIT: too many are kept alive."""
+        codes are those of the first puts: one that failed is tried again. LIMIT: too many are kept alive. With `adopt`
+        an object that its owner has already is renewed, and only put where it is lost."""
         known = sum(1 for put in puts if put.name in self._objects)
         if len(self._objects) + len(puts) - known > self._published_max:
             self._over_limit += len(puts)
@@ -122,10 +144,15 @@ class Publisher:
         kept = []
         for put in puts:
             period = period_s if period_s is not None else put.lifetime_s * RENEWAL_SHARE
-            published = _Published(replace(put, version=self._version), period, self._born_s(put))
+            published = _Published(
+                replace(put, version=self._version), period, self._born_s(put), adopted=adopt
+            )
             self._objects[put.name] = published
             kept.append(published)
-        self._put(kept, done)
+        if adopt:
+            self._confirm(kept, done)
+        else:
+            self._put(kept, done)
 
     def _born_s(self, put: PutObject) -> float:
         """What is published again as it was is no younger for it."""
@@ -133,16 +160,73 @@ class Publisher:
         again = before is not None and before.put.value == put.value
         return before.born_s if before is not None and again else self._runtime.now() - put.age_s
 
-    def withdraw(self, names: Sequence[Name], *, end_now: bool = True) -> None:
-        """Renews no more; with `end_now` the owners are told to let go at once."""
+    def renew(self, names: Sequence[Name], done: Callable[[int], None]) -> None:
+        """Renews these objects now, and puts those that are lost; `done` gets how many their owners have."""
+        kept = [self._objects[name] for name in names if name in self._objects]
+
+        def confirmed(codes: list[Code]) -> None:
+            done(sum(code is Code.OK for code in codes))
+
+        self._confirm(kept, confirmed)
+
+    @property
+    def room(self) -> int:
+        """How many more objects may be kept alive."""
+        return self._published_max - len(self._objects)
+
+    def withdraw(self, names: Sequence[Name], done: Callable[[Withdrawn], None] | None = None) -> None:
+        """Renews no more, and has the owners let go, so many at a time; `done` says of how many they confirmed it."""
         ended = []
         for name in names:
             published = self._objects.pop(name, None)
             if published is not None:
                 # Another node may have put the same name meanwhile: only what is this publisher's own ends.
-                ended.append(RenewObject(name, 0.0, published.put.target, published.put.version))
-        if end_now and ended:
-            self._dht.renew_many(ended)
+                version = None if published.adopted else published.put.version
+                ended.append(RenewObject(name, 0.0, published.put.target, version))
+        self._end(ended, 0, Withdrawn(0, 0), done)
+
+    def _end(
+        self,
+        left: list[RenewObject],
+        tries: int,
+        so_far: Withdrawn,
+        done: Callable[[Withdrawn], None] | None,
+    ) -> None:
+        """Ends the first of these objects, then the rest. A name that was published again meanwhile is let be."""
+        left = [each for each in left if each.name not in self._objects]
+        now, rest = left[:WITHDRAWN_OBJECTS], left[WITHDRAWN_OBJECTS:]
+        if not now:
+            if done is not None:
+                self._runtime.call_later(0.0, done, so_far)
+            return
+
+        def ended(codes: list[Code]) -> None:
+            again = [each for each, code in zip(now, codes, strict=True) if code not in _GONE]
+            gone = so_far.gone + len(now) - len(again)
+            if again and tries + 1 < WITHDRAW_TRIES:
+                self._end([*again, *rest], tries + 1, Withdrawn(gone, so_far.doubtful), done)
+            else:
+                self._withdrawals_failed += len(again)
+                self._end(rest, 0, Withdrawn(gone, so_far.doubtful + len(again)), done)
+
+        self._dht.renew_many(now, ended)
+
+    def forget(self, names: Sequence[Name]) -> int:
+        """Renews no more, and leaves it to others that the objects go; how many of them were kept alive."""
+        return sum(self._objects.pop(name, None) is not None for name in names)
+
+    def show(self, names: Iterable[Name]) -> None:
+        """Objects of a load that is shown: from now on they are renewed, and put again, to be seen."""
+        for name in names:
+            published = self._objects.get(name)
+            if published is not None and published.put.load:
+                # It is as old as it has been seen.
+                published.put, published.born_s = replace(published.put, load=""), self._runtime.now()
+
+    def shows(self, name: Name) -> bool:
+        """Whether an object is kept alive and to be seen."""
+        published = self._objects.get(name)
+        return published is not None and not published.put.load
 
     def look_after(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
         """Renews at once what is published in some arcs, and puts again what is lost there; `done` tells whether all
@@ -171,20 +255,32 @@ class Publisher:
             refused=self._refused,
             unreached=self._unreached,
             over_limit=self._over_limit,
+            withdrawals_failed=self._withdrawals_failed,
         )
 
     # --- putting and renewing ----------------------------------------------------------------------------------
 
     def _put(self, kept: list[_Published], done: Callable[[list[Code]], None] | None) -> None:
+        """Puts objects, a burst at a time: a whole table never fills what one node may have under way."""
         self._puts += len(kept)
+        all_codes: list[Code] = []
 
-        def ended(codes: list[Code]) -> None:
-            for published, code in zip(kept, codes, strict=True):
+        def burst() -> None:
+            now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
+            for published in now:
+                published.adopted = False
+            self._dht.put_many([self._aged(each) for each in now], lambda codes: ended(now, codes))
+
+        def ended(now: list[_Published], codes: list[Code]) -> None:
+            for published, code in zip(now, codes, strict=True):
                 self._next(published, code)
-            if done is not None:
-                done(codes)
+            all_codes.extend(codes)
+            if len(all_codes) < len(kept):
+                burst()
+            elif done is not None:
+                done(all_codes)
 
-        self._dht.put_many([self._aged(each) for each in kept], ended)
+        burst()
 
     def _aged(self, published: _Published) -> PutObject:
         """What is put again is as old as it is."""
@@ -265,6 +361,8 @@ class Publisher:
                 return
             self._republished += len(lost)
             self._puts += len(lost)
+            for each in lost:
+                each.adopted = False
             self._dht.put_many([self._aged(each) for each in lost], lambda puts: done([*rest, *puts]))
 
         self._renewals += len(found)
@@ -295,8 +393,39 @@ class Publisher:
         if not due:
             self._arm()
             return
+        self._renew(due, lambda codes: self._renewed(due, codes))
+
+    def _renew(self, due: list[_Published], done: Callable[[list[Code]], None]) -> None:
         self._renewals += len(due)
-        self._dht.renew_many([_renewal(each) for each in due], lambda codes: self._renewed(due, codes))
+        self._dht.renew_many([_renewal(each) for each in due], done)
+
+    def _confirm(self, kept: list[_Published], done: Callable[[list[Code]], None] | None) -> None:
+        """Renews objects a burst at a time, whether or not they are due, and puts those that are lost."""
+        all_codes: list[Code] = []
+
+        def burst() -> None:
+            now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
+            self._renew(now, lambda codes: renewed(now, codes))
+
+        def renewed(now: list[_Published], codes: list[Code]) -> None:
+            lost = [number for number, code in enumerate(codes) if code is Code.UNKNOWN]
+            self._republished += len(lost)
+            for each, code in zip(now, codes, strict=True):
+                if code is not Code.UNKNOWN:
+                    self._next(each, code)
+
+            def put(again: list[Code]) -> None:
+                for number, code in zip(lost, again, strict=True):
+                    codes[number] = code
+                all_codes.extend(codes)
+                if len(all_codes) < len(kept):
+                    burst()
+                elif done is not None:
+                    done(all_codes)
+
+            self._put([now[number] for number in lost], put)
+
+        burst()
 
     def _renewed(self, due: list[_Published], codes: list[Code]) -> None:
         lost = []
@@ -315,7 +444,8 @@ class Publisher:
 
 def _renewal(published: _Published) -> RenewObject:
     put = published.put
-    return RenewObject(put.name, put.lifetime_s, put.target, put.version)
+    version = None if published.adopted else put.version
+    return RenewObject(put.name, put.lifetime_s, put.target, version, put.load)
 
 
 def _id_of(published: _Published) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from overlay.dht.deadlines import Deadlines
-from overlay.dht.messages import Code, Item, Owners
+from overlay.dht.messages import Code, Item, Owners, name_bytes, refusal
 from overlay.dht.own_arc import OwnArc
 from overlay.dht.owners import OwnerCache
 from overlay.dht.resolve import Resolver
@@ -23,7 +23,7 @@ from overlay.dht.timing import ReplyTimes
 from overlay.ring import Arc, NodeRef, from_wire
 from overlay.router import Owner
 from runtime.api import Address, Messenger, Runtime
-from runtime.message import Message
+from runtime.message import MILLIS_MAX, Message, to_millis
 
 #: Operations under way on one node; at some 500 bytes each besides their values.
 ENTRIES_MAX = 131_072
@@ -72,7 +72,7 @@ class Entry:
     ) -> None:
         self.id = int.from_bytes(item.id, "big")
         self.item = item
-        self.size = size
+        self.size = size + name_bytes(item)
         #: An address takes the place of a lookup; `anyhow` tells that node to act whether or not it owns the id.
         self.to = to
         self.anyhow = to is not None and anyhow
@@ -184,13 +184,19 @@ class Requests:
     # --- in ----------------------------------------------------------------------------------------------------
 
     def submit(self, build: Build, entries: Sequence[Entry]) -> None:
-        """Starts operations. Those beyond the bound end at once with LIMIT, later in this turn of the loop."""
+        """Starts operations. Those that nobody could read, and those beyond the bound (LIMIT), end at once, each alone,
+        later in this turn of the loop."""
         self._submitted += len(entries)
         room = max(0, ENTRIES_MAX - self._under_way)
         self._under_way += len(entries)
-        if len(entries) > room:
-            self._runtime.call_later(0.0, self._refuse, list(entries[room:]))
-            entries = entries[:room]
+        refused = [(entry, code) for entry in entries if (code := refusal(entry.item)) is not None]
+        if refused:
+            bad = {id(entry) for entry, _ in refused}
+            entries = [entry for entry in entries if id(entry) not in bad]
+        refused += [(entry, Code.LIMIT) for entry in entries[room:]]
+        entries = entries[:room]
+        if refused:
+            self._runtime.call_later(0.0, self._refuse, refused)
         now = self._now()
         for entry in entries:
             entry.aged_at = now
@@ -373,13 +379,13 @@ class Requests:
         """A put that is late must not replace what was put after it."""
         for entry in entries:
             if isinstance(entry.item, Item):
-                age_ms = entry.item.age_ms + int((now - entry.aged_at) * 1000)
+                age_ms = min(entry.item.age_ms + to_millis(now - entry.aged_at), MILLIS_MAX)
                 entry.item = msgspec.structs.replace(entry.item, age_ms=age_ms)
                 entry.aged_at = now
 
-    def _refuse(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            self._end(entry, Code.LIMIT, None)
+    def _refuse(self, entries: list[tuple[Entry, Code]]) -> None:
+        for entry, code in entries:
+            self._end(entry, code, None)
 
     def _end(self, entry: Entry, code: Code, payload: Any) -> None:
         done, entry.done = entry.done, None

@@ -27,7 +27,7 @@ from overlay.dht.recent import Recent
 from overlay.dht.requests import ITEM_BYTES
 from overlay.dht.watch import OnPassing, Passing, Watchers
 from overlay.objects.name import Name
-from overlay.ring import WHOLE, Arc, NodeRef, WireArc, from_wire, to_wire
+from overlay.ring import WHOLE, Arc, NodeRef, WireArc, from_wire, point, to_wire
 from overlay.router import Passage, Router, Verdict
 from runtime.api import Address, Messenger, Runtime, Timer
 from runtime.message import Message
@@ -225,8 +225,7 @@ class Sends:
                 known.setdefault(owner.node.id, (owner.node, []))[1].append(item)
         me = self._router.me
         for node, theirs in known.values():
-            at = from_wire(node.id)
-            self._pass(node, Arc(at, at + 1), theirs, self._serial, me, done is not None)
+            self._pass(node, point(from_wire(node.id)), theirs, self._serial, me, done is not None)
         self._runtime.call_later(
             0.0, lambda serial: self._divide(WHOLE, others, serial, me, done is not None), self._serial
         )
@@ -303,9 +302,12 @@ class Sends:
         counted = self._counted.get(message.serial)
         if counted is None:
             return
-        counted.delivered += message.delivered
-        counted.failed += message.failed
-        counted.left -= message.delivered + message.failed
+        # Nobody can have delivered more than there was.
+        delivered = min(message.delivered, counted.left)
+        failed = min(message.failed, counted.left - delivered)
+        counted.delivered += delivered
+        counted.failed += failed
+        counted.left -= delivered + failed
         if counted.left <= 0:
             self._finish(message.serial)
 

@@ -37,7 +37,7 @@ from overlay.dht.requests import ITEM_BYTES, Entry, Requests
 from overlay.dht.standing import Standings
 from overlay.objects.name import Name
 from overlay.objects.stored import StoredObject
-from overlay.ring import MASK, Arc, WireArc, from_wire, to_wire
+from overlay.ring import Arc, WireArc, from_wire, point, to_wire
 from overlay.router import Owner, Router
 from runtime.api import Address, Messenger, Runtime
 
@@ -149,7 +149,7 @@ class Server:
         codes.append(Code.NOT_MINE)
         holder = self._keeper.holds.holder(item)
         if holder is not None and len(held) < HINTS_MAX:
-            held[item.id] = Owner(holder, Arc(identifier, (identifier + 1) & MASK))
+            held[item.id] = Owner(holder, point(identifier))
         return True
 
     def _refuse(self, wire_id: bytes, codes: bytearray, strangers: list[int]) -> bool:
@@ -188,6 +188,8 @@ class Server:
             name = Name(renewal.namespace, renewal.key, renewal.suffix)
             stored = self._keeper.store.renew(name, renewal.lifetime_ms / 1000, renewal.version, now)
             codes.append(Code.UNKNOWN if stored is None else Code.OK)
+            if stored is not None and renewal.lifetime_ms:
+                self._keeper.renewed(stored, renewal.load)
             if stored is not None and stored.copies and not message.anyhow:
                 replicated.append((stored, renewal.lifetime_ms))
         if replicated:
@@ -239,6 +241,7 @@ class Server:
             here = [stored] if stored is not None else []
         else:
             here = store.under(want.namespace, want.key, now)
+        here = [stored for stored in here if not stored.load]
         size = sum([len(stored.value) + ITEM_BYTES for stored in here])
         if want.after is None and size <= budget:
             return Answer(Code.OK, tuple([to_found(stored, now) for stored in here])), size

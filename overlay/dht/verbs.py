@@ -8,7 +8,7 @@ this node only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -19,7 +19,18 @@ from overlay.dht.doubts import Doubts
 from overlay.dht.handover import Handover, HandoverStatistics
 from overlay.dht.holds import Holds
 from overlay.dht.loopback import Loopback
-from overlay.dht.messages import Cause, Code, GetReply, Item, Put, PutReply, Renew, Renewal, RenewReply
+from overlay.dht.messages import (
+    Cause,
+    Code,
+    GetReply,
+    Item,
+    Put,
+    PutReply,
+    Renew,
+    Renewal,
+    RenewReply,
+    refusal,
+)
 from overlay.dht.operations import (
     GetObject,
     Got,
@@ -185,14 +196,21 @@ class Dht:
         self.send_many([put], done)
 
     def send_many(self, puts: Iterable[PutObject], done: Callable[[bool], None] | None = None) -> None:
-        """Objects of one id travel together; `done` tells whether all of them arrived or were stopped."""
+        """Objects of one id travel together; `done` tells whether all of them arrived or were stopped. One that nobody
+        could read stays here."""
         groups: dict[tuple[Address | None, int], list[Item]] = {}
+        arrived = True
         for put in puts:
             item = to_item(put)
+            if refusal(item) is not None:
+                arrived = False
+                continue
             groups.setdefault(
                 (put.target.address, id_of(put.name.namespace, put.name.key, put.target)), []
             ).append(item)
-        left, arrived = len(groups), True
+        left = len(groups)
+        if left == 0 and done is not None:
+            self._runtime.call_later(0.0, done, arrived)
 
         def one(ok: bool) -> None:
             nonlocal left, arrived
@@ -209,7 +227,15 @@ class Dht:
 
     def multi_send(self, puts: Sequence[PutObject], done: Callable[[MultiSent], None] | None = None) -> None:
         """Objects for many ids, sharing messages as far as they go the same way (CQ 2)."""
-        self._sends.multi_send([to_item(put) for put in puts], done)
+        items = [to_item(put) for put in puts]
+        readable = [item for item in items if refusal(item) is None]
+        stayed = len(items) - len(readable)
+
+        def ended(sent: MultiSent) -> None:
+            assert done is not None
+            done(replace(sent, failed=sent.failed + stayed))
+
+        self._sends.multi_send(readable, None if done is None else ended)
 
     # --- this node ---------------------------------------------------------------------------------------------
 
@@ -238,7 +264,7 @@ class Dht:
                 return
             nonlocal astray
             now = self._runtime.now()
-            seen = scan.next(SCAN_CHUNK_OBJECTS, now)
+            seen = [stored for stored in scan.next(SCAN_CHUNK_OBJECTS, now) if not stored.load]
             chunk = [
                 GotObject(stored.name, stored.value, stored.expires_at - now)
                 for stored in seen
@@ -279,6 +305,22 @@ class Dht:
         """Settles which temporary objects of a namespace are this node's, until cancelled: see `holds`."""
         self._keeper.holds.begin(namespace)
         return Subscription(lambda: self._keeper.let_go(namespace))
+
+    def turn_load(self, namespace: str, load: str) -> int:
+        """A load is about to be shown everywhere; how many of its objects this node owns."""
+        return self._keeper.turn_load(namespace, load)
+
+    def show_load(self, namespace: str, load: str) -> int:
+        return self._keeper.show_load(namespace, load)
+
+    def drop(self, namespace: str, keys: Collection[str]) -> int:
+        """Lets go of what lies here under a namespace, or under some keys of it; how much of it this node owned."""
+        return self._keeper.drop(namespace, keys)
+
+    def unsettled(self, namespace: str, since: float) -> bool:
+        """Whether rows of a load come into sight here while somebody reads who has read since then."""
+        hidden = self._keeper.hidden
+        return hidden.turning(namespace, self._runtime.now()) or hidden.shown_since(namespace, since)
 
     def upcall(self, prefix: Prefix, handler: OnPassing) -> Subscription:
         """Shows sent objects that pass through this node, and lets the handler stop or change them."""

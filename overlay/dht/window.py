@@ -99,6 +99,8 @@ class Window:
         return Young(values, doubtful)
 
     def _stored(self, stored: StoredObject) -> None:
+        if stored.load:
+            return  # Nobody is to see it yet; it comes again when it is shown.
         oldest = self._runtime.now() - self._age_s
         oldest = oldest if self._read_at is None else min(oldest, self._read_at)
         if stored.born_at > oldest - EDGE_S:

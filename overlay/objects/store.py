@@ -109,15 +109,18 @@ class ObjectStore:
             self._drop(here)
             self._expired += 1
             here = None
-        if here is not None and here.value == offered.value:
+        if here is not None and here.value == offered.value and (offered.load or not here.load):
             # The same content again is no other row: it is as old as the older of the two says.
             here.born_at = offered.born_at = min(here.born_at, offered.born_at)
         if here is not None and here.put_at > offered.put_at:
             self._superseded += 1
             return Outcome.SUPERSEDED
-        if here is not None and here.version == offered.version and here.value == offered.value:
-            self._repeat(here, offered)
-            return Outcome.SAME
+        if here is not None and here.value == offered.value:
+            # What a load brings that is not shown yet, and is seen already, stays its first publisher's.
+            unseen = bool(offered.load) and not here.load
+            if unseen or here.version == offered.version:
+                self._repeat(here, offered)
+                return Outcome.SAME
         growth = len(offered.value) - len(here.value) if here is not None else _cost(offered)
         if not self._make_room(growth, here, now):
             self._refused_full += 1
@@ -156,6 +159,11 @@ class ObjectStore:
             self._copies[stored.name] = None
         else:
             self._copies.pop(stored.name, None)
+
+    def show(self, stored: StoredObject, now: float) -> None:
+        """It is to be seen from now on: new to whoever has begun to look."""
+        self.serial += 1
+        stored.load, stored.serial, stored.born_at = "", self.serial, now
 
     def expire(self, now: float) -> int:
         """Gives back the memory of objects that have ended, EXPIRE_CHUNK at a time; how many there were."""
@@ -250,13 +258,19 @@ class ObjectStore:
         here.copies, here.temporary = offered.copies, offered.temporary
         here.born_at, here.moved = offered.born_at, offered.moved
         here.serial = self.serial
+        # What is seen stays seen: a load that is repeated does not hide what it has shown before.
+        here.load = here.load and offered.load
         self.bytes += growth
         self._expiry.changed(here)
         self.set_role(here, offered.role)
         self._replaced += 1
 
     def _repeat(self, here: StoredObject, offered: StoredObject) -> None:
-        here.put_at, here.expires_at, here.copies = offered.put_at, offered.expires_at, offered.copies
+        # A copy that stayed behind somewhere knows nothing of later renewals: it must not cut a life short.
+        here.expires_at = max(here.expires_at, offered.expires_at) if offered.moved else offered.expires_at
+        here.put_at, here.copies = offered.put_at, offered.copies
+        if here.load and not offered.load:
+            self.show(here, offered.born_at)
         self._expiry.changed(here)
         if offered.role is not Role.COPY:
             self.set_role(here, offered.role)

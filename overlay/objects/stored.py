@@ -56,6 +56,8 @@ class StoredObject:
     role: Role
     #: State of a query (CAN 4): short-lived, never renewed, never replicated.
     temporary: bool
+    #: The load it is part of and with which it will be shown; nothing when it is to be seen.
+    load: str = ""
     #: It came from another node that had it before: its birth is known as well as an age can travel.
     moved: bool = False
     #: Counts changes of the store; tells a scan what was there before it began.

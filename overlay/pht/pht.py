@@ -112,7 +112,7 @@ class Pht:
         """Leaves own entries to whoever looks after them now; without anybody they end by themselves."""
         gone = [self._entries.pop(each) for each in ids if each in self._entries]
         names = [entry_name(self._namespace, label, entry) for entry, label in gone]
-        self._publisher.withdraw(names, end_now=False)
+        self._publisher.forget(names)
 
     def delete(self, ids: Iterable[str], done: Callable[[], None]) -> None:
         """Takes own entries out; leaves that become nearly empty are merged."""

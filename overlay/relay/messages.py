@@ -15,9 +15,8 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from runtime.message import Message, WireAddress
+from runtime.message import Message, WireAddress, WireNumber
 
-Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 #: The largest message that the transport takes, less what a relay adds around it.
 RELAYED_BYTES_MAX = 16 * 1024 * 1024 - 1_024
 Payload: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=RELAYED_BYTES_MAX)]
@@ -28,31 +27,31 @@ ProvenId: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=20)]
 class RelayAsk(Message, frozen=True, tag=90):
     """Do you reach this node? I do not."""
 
-    token: Number
+    token: WireNumber
     target: WireAddress
 
 
 class RelayTry(Message, frozen=True, tag=91):
     """Somebody reaches you through me."""
 
-    token: Number
+    token: WireNumber
     origin: WireAddress
     id: ProvenId = b""
 
 
 class RelayTried(Message, frozen=True, tag=92):
-    token: Number
+    token: WireNumber
 
 
 class RelayFound(Message, frozen=True, tag=93):
-    token: Number
+    token: WireNumber
 
 
 class Relay(Message, frozen=True, tag=94):
     """To be passed on, as it is, to a node for which the sender has found this one."""
 
     #: Zero: only a failure is to be told.
-    call: Number
+    call: WireNumber
     to: WireAddress
     payload: Payload
 
@@ -66,7 +65,7 @@ class Relayed(Message, frozen=True, tag=95):
 class RelayNotice(Message, frozen=True, tag=96):
     """What became of a message that was to be passed on."""
 
-    call: Number
+    call: WireNumber
     to: WireAddress
     arrived: bool
 

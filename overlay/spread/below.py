@@ -16,13 +16,14 @@ from functools import partial
 from typing import Protocol
 
 from overlay.dht.timing import ReplyTimes
-from overlay.ring import MASK, Arc, NodeRef, WireArc, clockwise, from_wire, to_wire
+from overlay.ring import MASK, Arc, NodeRef, WireArc, clockwise, from_wire, point, to_wire
 from overlay.router import Router
 from overlay.spread.account import Account, missing, not_there
 from overlay.spread.branch import Branch, Child, ChildLost, Doubt, Version
 from overlay.spread.messages import DEPTH_MAX, NAMED_MAX, SpreadDetach, SpreadDown, SpreadEnd, WireMissing
 from overlay.spread.search import Search
 from runtime.api import Address, Messenger, Runtime
+from runtime.message import to_millis
 
 #: Times one node looks for a replacement in one spread before it gives a part up.
 REPAIRS_MAX = 16
@@ -168,8 +169,7 @@ class Below:
             elif self._was_given_up(each):
                 self._count(branch, {each: doubt})
             else:
-                at = from_wire(each)
-                self.attach(branch, doubt.node, Arc(at, at + 1), repair, {each: doubt})
+                self.attach(branch, doubt.node, point(from_wire(each)), repair, {each: doubt})
 
     def _at(self, branch: Branch, address: Address) -> bytes | None:
         """The node at an address, as far as that is known: this one or a child."""
@@ -195,7 +195,7 @@ class Below:
             branch.payload,
             tuple(_to_wire(doubt) for doubt in child.doubts.values()),
             child.node.id,
-            max(0, int((sent_at - branch.began_at) * 1000)),
+            to_millis(sent_at - branch.began_at),
         )
         patience_s = self._patience_s(child, len(branch.payload))
         timer = self._runtime.call_later(patience_s, partial(self._late, branch, child), sent_at)
@@ -410,7 +410,7 @@ def _left_over(part: Arc, me: int, shares: Sequence[Arc]) -> Iterator[Arc]:
 
 
 def _to_wire(doubt: Doubt) -> WireMissing:
-    return WireMissing(doubt.node, doubt.received, doubt.gone, int(doubt.silent_s * 1000))
+    return WireMissing(doubt.node, doubt.received, doubt.gone, to_millis(doubt.silent_s))
 
 
 def from_wire_missing(missing: WireMissing) -> Doubt:

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from overlay.ring import NodeRef, WireArc
-from runtime.message import Message, Part, WireId
+from runtime.message import Message, Part, WireId, WireMillis, WireNumber
 
 #: A question and its plan; larger things belong into the DHT and are named here.
 PAYLOAD_BYTES_MAX = 4 << 20
@@ -22,10 +22,11 @@ NODES_MAX = 1 << 32
 SpreadId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Body: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
 Topic: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+#: A node id, or nothing.
+MaybeId: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=20)]
 Nodes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NODES_MAX)]
 #: The place in the order of trees over the same nodes: see `overlay.spread.spread`.
-Version: TypeAlias = Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=DEPTH_MAX)]
+Version: TypeAlias = Annotated[tuple[WireNumber, ...], msgspec.Meta(min_length=1, max_length=DEPTH_MAX)]
 Named: TypeAlias = Annotated[tuple[WireId, ...], msgspec.Meta(max_length=NAMED_MAX)]
 
 
@@ -37,7 +38,7 @@ class WireMissing(Part, frozen=True):
     received: bool
     #: It is given up; else it is only silent, and to be asked by whoever has nobody else for its place.
     gone: bool
-    silent_ms: Count = 0
+    silent_ms: WireMillis = 0
 
 
 class WireAccount(Part, frozen=True):
@@ -64,9 +65,9 @@ class SpreadDown(Message, frozen=True, tag=70):
     payload: Body
     missing: Annotated[tuple[WireMissing, ...], msgspec.Meta(max_length=NAMED_MAX)] = ()
     #: Whom the part was given: another node may have its address by now, and must not answer in its name.
-    to: bytes = b""
+    to: MaybeId = b""
     #: How long ago the spread began, the time on the wire left out.
-    age_ms: Count = 0
+    age_ms: WireMillis = 0
 
 
 class SpreadDone(Message, frozen=True, tag=71):
@@ -102,7 +103,7 @@ class SpreadDetach(Message, frozen=True, tag=74):
     #: The second reason: the tree you build is out of date.
     newer: bool = False
     #: Who says so: if it is not the child, then the child is gone from this address.
-    by: bytes = b""
+    by: MaybeId = b""
 
 
 class SpreadEnd(Message, frozen=True, tag=76):
@@ -121,16 +122,16 @@ class SpreadWait(Message, frozen=True, tag=75):
 class TreeRegister(Message, frozen=True, tag=80):
     """I am a child of whoever sees this first, in that tree (PIER 3.3.3)."""
 
-    tree: Count
+    tree: WireNumber
     child: NodeRef
 
 
 class TreeBroadcast(Message, frozen=True, tag=81):
     """To the root of a tree, and then down it."""
 
-    tree: Count
+    tree: WireNumber
     origin: NodeRef
-    sequence: Count
+    sequence: WireNumber
     topic: Topic
     payload: Body
 

@@ -39,6 +39,8 @@ CHILDREN_MAX = 4096
 RECENT_MAX = 4096
 #: Origins whose sequence is followed to notice misses; those heard of longest ago are forgotten.
 ORIGINS_MAX = 4096
+#: A sequence that jumps further does not go on where it was.
+GAP_MAX = 1_000
 
 OnBroadcast = Callable[[NodeRef, bytes], None]
 
@@ -215,11 +217,14 @@ class DistributionTrees:
         last = self._heard.pop(origin, None)
         if last is None and len(self._heard) >= ORIGINS_MAX:
             del self._heard[next(iter(self._heard))]
-        if last is not None and sequence > last + 1:
+        if last is None or abs(sequence - last) > GAP_MAX:
+            # Not heard before, or another life of it: nothing is missing that could be known.
+            last = sequence
+        elif sequence > last + 1:
             self._missed += sequence - last - 1
-        elif last is not None and sequence < last:
+        elif sequence < last:
             self._missed -= 1
-        self._heard[origin] = max(sequence, last or 0)
+        self._heard[origin] = max(sequence, last)
 
 
 def root_id(tree: int) -> int:

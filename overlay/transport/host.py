@@ -56,6 +56,7 @@ class MessageHost:
         self._kinds = {kind.__struct_config__.tag: kind for kind in codec.kinds}
         #: Kinds that peers do not understand.
         self._unheeded = Unheeded(runtime)
+        self._unheeded_until = self._unheeded.until
         self._handlers[NotUnderstood] = self._told_not_understood
         self._datagrams: Datagrams = runtime.open_datagrams(self._receive)
 
@@ -67,7 +68,7 @@ class MessageHost:
         if backlog is None and to == self._address:
             self._runtime.call_later(0.0, self._send_to_self, (message, notice))
             return
-        if self._unheeded and self._unheeded.refuses(to, type(message)):
+        if self._unheeded_until and self._unheeded.refuses(to, type(message)):
             self._machine.counters.refuse("not_understood")
             if notice is not None:
                 self._runtime.call_later(0.0, notice, False)

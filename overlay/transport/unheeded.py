@@ -16,29 +16,26 @@ UNHEEDED_MAX = 512
 
 
 class Unheeded:
-    __slots__ = ("_clock", "_until")
+    __slots__ = ("_clock", "until")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        #: Oldest first.
-        self._until: dict[tuple[Address, type[Message]], float] = {}
-
-    def __len__(self) -> int:
-        return len(self._until)
+        #: Oldest first. Empty on most nodes at most times, which whoever sends a lot may see for itself.
+        self.until: dict[tuple[Address, type[Message]], float] = {}
 
     def add(self, peer: Address, kind: type[Message]) -> bool:
         """Whether that is news."""
-        fresh = self._until.pop((peer, kind), None) is None
-        while len(self._until) >= UNHEEDED_MAX:
-            del self._until[next(iter(self._until))]
-        self._until[peer, kind] = self._clock.now() + UNHEEDED_S
+        fresh = self.until.pop((peer, kind), None) is None
+        while len(self.until) >= UNHEEDED_MAX:
+            del self.until[next(iter(self.until))]
+        self.until[peer, kind] = self._clock.now() + UNHEEDED_S
         return fresh
 
     def refuses(self, peer: Address, kind: type[Message]) -> bool:
-        until = self._until.get((peer, kind))
+        until = self.until.get((peer, kind))
         if until is None:
             return False
         if self._clock.now() < until:
             return True
-        del self._until[peer, kind]
+        del self.until[peer, kind]
         return False

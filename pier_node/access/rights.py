@@ -32,7 +32,7 @@ def judged(client: Client, share: Share, event: Message, now_s: float) -> Failur
 
 def _right(client: Client, event: Message) -> Failure | None:
     match event:
-        case m.Publish() | m.Settle():
+        case m.Publish() | m.Settle() | m.Unpublish():
             return may_publish(client, event.table)
         case m.PutObject():
             return may_publish(client, event.namespace)

@@ -29,6 +29,7 @@ from pier_node.protocol import messages as m
 from pier_node.protocol.arrow import read_schema
 from pier_node.protocol.client import ClientMachine
 from pier_node.protocol.server import Gone
+from query.batch.key_text import KEY_SEPARATOR
 from runtime.message import Message
 
 #: The port of a node's door for clients, when none is named.
@@ -243,11 +244,18 @@ class Connection:
         keys: Iterable[str],
         lifetime_s: float | None = None,
     ) -> m.Published:
-        """Puts rows into the DHT, placed by their key columns."""
+        """Puts rows into the DHT, placed by their key columns: all of them are seen from when this returns, or none."""
         feed = self.feed(table, keys, lifetime_s)
         for batch in batches:
             await feed.send(batch)
         return await feed.finish()
+
+    async def unpublish(self, table: str, keys: Iterable[str | tuple[str, ...]] = ()) -> m.Published:
+        """Ends a published table everywhere, or what lies under some keys of it: a key is the text of its value or, of
+        several columns, a tuple of texts. `objects` says how many went."""
+        self._require_open()
+        texts = [each if isinstance(each, str) else KEY_SEPARATOR.join(each) for each in keys]
+        return await self._call(m.Published, self.machine.unpublish(table, texts))
 
     async def put(
         self, namespace: str, key: str, value: bytes, *, suffix: str = "", lifetime_s: float

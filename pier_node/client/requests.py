@@ -198,10 +198,17 @@ class Feed(Request):
         super().__init__(link, number)
         self._table = table
         self._result: m.Published | None = None
+        #: How far the node is with it: `asked` objects so far, `answered` of them confirmed by those who keep them.
+        self.progress: m.Progress | None = None
+        #: Called with each of these.
+        self.on_progress: Callable[[m.Progress], None] = lambda progress: None
 
     def take(self, event: protocol.Event) -> None:
         if isinstance(event, m.Published):
             self._result = event
+        elif isinstance(event, m.Progress):
+            self.progress = event
+            self.on_progress(event)
         else:
             assert isinstance(event, BecameReady)
 

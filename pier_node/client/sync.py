@@ -264,6 +264,9 @@ class Connection:
     def settle(self, load: str, table: str, verdict: m.Verdict, tasks: Iterable[str] = ()) -> m.Published:
         return self._portal.run(self._conn.settle, load, table, verdict, tasks)
 
+    def unpublish(self, table: str, keys: Iterable[str | tuple[str, ...]] = ()) -> m.Published:
+        return self._portal.run(self._conn.unpublish, table, list(keys))
+
     def put(self, namespace: str, key: str, value: bytes, *, suffix: str = "", lifetime_s: float) -> None:
         async def put() -> None:
             await self._conn.put(namespace, key, value, suffix=suffix, lifetime_s=lifetime_s)

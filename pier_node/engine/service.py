@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from overlay.loads import Heard
 from overlay.ring import ID_BYTES, WireArc
 from overlay.spread.account import Account as Coverage
 from pier_node.engine.again import Again
@@ -28,6 +29,7 @@ from pier_node.engine.figures import QueryFigures, QueryStatistics
 from pier_node.engine.owners import with_owners
 from pier_node.engine.planning import Planning
 from pier_node.engine.publication import Publishing
+from pier_node.engine.published import LoadJournal, PublishedLoads
 from pier_node.engine.result_log import ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
 from pier_node.protocol.messages import Account, QueryEntry, Slice, TableEntry
@@ -46,9 +48,10 @@ from pier_node.service import (
     Reply,
     Settlement,
 )
+from query.batch.key_text import key_of
 from query.causes import Cause
 from query.dataflow.budget import Limits
-from query.engine.facts import TableFacts
+from query.engine.facts import HIDDEN, TableFacts
 from query.engine.node import EngineNode
 from query.engine.proxy import ProxyQuery, Sink, TooManyQueries
 from query.engine.run import Run
@@ -73,6 +76,8 @@ CONTINUOUS_S_MAX = 30 * 86_400.0
 SPREAD_S = 60.0
 #: Queries of clients of one node that are asked again in every epoch.
 REPEATED_MAX = 256
+#: Keys of a table that are ended together, in characters: what one word to the ring carries.
+UNPUBLISHED_CHARS_MAX = 500_000
 #: Query text shown in lists of queries.
 TEXT_SHOWN_CHARS = 200
 
@@ -86,8 +91,10 @@ class QueryService:
         engine: EngineNode,
         limits: Limits,
         staged_bytes_max: int = STAGED_BYTES_MAX,
+        journal: LoadJournal | None = None,
     ) -> None:
-        """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for."""
+        """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for. What
+        this node keeps alive stands in the journal, for when it is started again."""
         self._runtime = runtime
         self._engine = engine
         self._limits = limits
@@ -98,7 +105,8 @@ class QueryService:
         self._dictionary = Dictionary(runtime, engine.catalog)
         self._planning = Planning(runtime)
         overlay = engine.overlay
-        self.staging = Staging(runtime, overlay.publisher, overlay.router.me.id, staged_bytes_max)
+        self.published = PublishedLoads(runtime, overlay.publisher, overlay.loads, journal)
+        self.staging = Staging(runtime, self.published, overlay.router.me.id, staged_bytes_max)
         self.logs = ResultLogs(runtime, self.query)
         self._figures = QueryFigures()
 
@@ -332,10 +340,28 @@ class QueryService:
     def publish(self, publication: Publication, control: FeedControl) -> Feed:
         if publication.stage is not None:
             return self.staging.feed(publication, publication.stage, control)
-        return Publishing(publication, control, self._engine.overlay.publisher)
+        return Publishing(self._runtime, publication, control, self.published)
 
     def settle(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
         self.staging.settle(settlement, done)
+
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Reply[PublicationResult]) -> None:
+        if table.startswith(HIDDEN):
+            done(Failure("refused", f"{table} is the system's own: it cannot be unpublished"))
+            return
+        fitted = [key_of([key]) for key in keys]
+        if sum(map(len, fitted)) > UNPUBLISHED_CHARS_MAX:
+            done(Failure("limit", f"keys of more than {UNPUBLISHED_CHARS_MAX} characters at once"))
+            return
+
+        def told(result: Heard) -> None:
+            dropped = {} if result.everybody else {"nodes that could not be told": 1}
+            done(PublicationResult(0, result.objects, dropped=dropped))
+
+        self._engine.overlay.loads.drop(table, fitted, told)
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        self.published.revoke(may_publish)
 
     # -- logs of results
 

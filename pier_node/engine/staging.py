@@ -8,8 +8,8 @@
 
 A task that was tried twice staged its rows twice under two names; only the one that settling names counts. Objects are
 named by load, node and number, so what several nodes publish of one load never meets; a load that is committed again
-(a batch of a stream that is played again) replaces what this node published of it before. Whoever gives a run up may
-be faster than its last tasks: what they still send is refused, while another run of the same load goes on.
+(a batch of a stream that is played again) replaces what this node published of it before (`published.py`). Whoever
+gives a run up may be faster than its last tasks: what they still send is refused, while another run goes on.
 
 Invariant: staged bytes of all loads together stay under the limit; what nobody settles within its lease is let go.
 """
@@ -18,40 +18,35 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from overlay.dht.messages import Code
 from overlay.dht.operations import PutObject
-from overlay.dht.publisher import Publisher
+from overlay.dht.publisher import Withdrawn
 from overlay.objects.name import Name
-from pier_node.engine.publication import LIFETIME_DEFAULT_S, dictionary_put, rows_of
+from pier_node.engine.cutting import objects_of
+from pier_node.engine.loading import OnLoaded
+from pier_node.engine.publication import dictionary_put, lifetime_s, refused_name, rows_of
+from pier_node.engine.published import Load, LoadFacts, PublishedLoads
 from pier_node.protocol.messages import Stage
 from pier_node.service import Failure, FeedControl, Publication, PublicationResult, Reply, Settlement
 from query.batch import Batch
-from query.batch.key_text import key_column
-from query.wire import encode, encode_parts
+from query.wire import encode
 from runtime.api import Runtime, Timer
 
 #: Rows that wait at one node, over all loads.
 STAGED_BYTES_MAX = 256 << 20
 #: Loads that wait or were settled and are remembered.
 LOADS_MAX = 1_024
-#: Rows of one key in one object, and the bytes beyond which an object is halved.
-OBJECT_ROWS = 1_024
-OBJECT_BYTES = 256 << 10
 #: Between the name of a run, which a job draws once, and the rest of a task's name.
 RUN_END = "."
 #: Runs that were given up and are remembered, so that their last tasks leave nothing behind.
 GIVEN_UP_MAX = 1_024
 #: Of the node's id, in the names of objects.
 NODE_MARK_CHARS = 12
-#: Objects published at a time; between, the node does other things.
-CHUNK_OBJECTS = 512
 
 
 _Key: TypeAlias = tuple[str, str]
@@ -87,12 +82,12 @@ class Staging:
     """All loads that wait at this node."""
 
     def __init__(
-        self, runtime: Runtime, publisher: Publisher, node_id: bytes, bytes_max: int = STAGED_BYTES_MAX
+        self, runtime: Runtime, published: PublishedLoads, node_id: bytes, bytes_max: int = STAGED_BYTES_MAX
     ) -> None:
         self.bytes = 0
         self._node = node_id.hex()[:NODE_MARK_CHARS]
         self._runtime = runtime
-        self._publisher = publisher
+        self._published = published
         self._bytes_max = bytes_max
         #: By table and load: whoever may settle one table cannot touch another's loads.
         self._loads: dict[_Key, _Load] = {}
@@ -101,13 +96,14 @@ class Staging:
         self._given_up: OrderedDict[tuple[_Key, str], None] = OrderedDict()
         #: What a commit gave, for a client that lost its connection and asks again.
         self._settled: OrderedDict[tuple[_Key, tuple[str, ...]], PublicationResult] = OrderedDict()
-        #: What this node published of each load, as long as it keeps it alive.
-        self._published: dict[_Key, list[Name]] = {}
         self._committed = self._aborted = self._expired = self._refused = 0
 
     def feed(self, publication: Publication, stage: Stage, control: FeedControl) -> StagedTask:
         task = StagedTask(self, publication, stage, control)
-        if (task.key, run_of(stage.task)) in self._given_up:
+        refused = refused_name(publication)
+        if refused is not None:
+            task.refuse(refused)
+        elif (task.key, run_of(stage.task)) in self._given_up:
             task.give_up()
         else:
             self._sending[task] = None
@@ -189,7 +185,7 @@ class Staging:
             self._abort(settlement, load)
             done(PublicationResult(0, 0))
         else:
-            done(PublicationResult(0, self._withdraw(settlement)))
+            self._withdraw(settlement, done)
 
     def _abort(self, settlement: Settlement, load: _Load | None) -> None:
         key, runs = (settlement.table, settlement.load), settlement.tasks
@@ -206,20 +202,16 @@ class Staging:
             self._aborted += 1
             self._forget(load)
 
-    def _withdraw(self, settlement: Settlement) -> int:
-        """Takes published objects back: those of the load, or all others of its table."""
-        key = (settlement.table, settlement.load)
+    def _withdraw(self, settlement: Settlement, done: Reply[PublicationResult]) -> None:
+        """Takes published objects back: those of the load, or all others of its table; says what is certain."""
+
+        def ended(withdrawn: Withdrawn) -> None:
+            done(PublicationResult(0, withdrawn.gone, unconfirmed=withdrawn.doubtful))
+
         if settlement.verdict == "withdraw":
-            names = self._published.pop(key, [])
+            self._published.withdraw(settlement.table, settlement.load, ended)
         else:
-            kept = set(self._published.get(key, ()))
-            names = [
-                name
-                for name in self._publisher.names()
-                if name.namespace == settlement.table and name not in kept
-            ]
-        self._publisher.withdraw(names)
-        return len(names)
+            self._published.clear(settlement.table, settlement.load, ended)
 
     def _commit(self, settlement: Settlement, load: _Load | None, done: Reply[PublicationResult]) -> None:
         key = (settlement.table, settlement.load)
@@ -231,14 +223,15 @@ class Staging:
             what = f"task {missing[0]} is not staged here" if missing else "it is being committed already"
             done(Failure("refused", f"load {settlement.load} cannot be committed: {what}"))
             return
+        into = self._published.begin(LoadFacts(*key, load.publication.owner))
+        if isinstance(into, Failure):
+            done(into)
+            return
         load.committing = True
         batches = [batch for name in settlement.tasks for batch in load.tasks[name].batches]
 
-        def ended(result: PublicationResult | Failure, names: list[Name]) -> None:
+        def ended(result: PublicationResult | Failure) -> None:
             self._forget(load)
-            before = set(self._published.get(key, ()))
-            self._publisher.withdraw(list(before.difference(names)))
-            self._published[key] = names
             if isinstance(result, PublicationResult):
                 self._committed += 1
                 self._settled[key, settlement.tasks] = result
@@ -247,7 +240,7 @@ class Staging:
             done(result)
 
         mark = f"{load_mark(settlement.load)}{self._node}-"
-        _Commit(self._runtime, self._publisher, load, mark, ended).start(batches)
+        _Commit(self._runtime, load, into, mark).start(batches, ended)
 
 
 class StagedTask:
@@ -311,7 +304,10 @@ class StagedTask:
 
     def give_up(self) -> None:
         """Its run was given up by whoever settles the load."""
-        self._fail(Failure("refused", f"load {self._stage.load} was given up"))
+        self.refuse(Failure("refused", f"load {self._stage.load} was given up"))
+
+    def refuse(self, failure: Failure) -> None:
+        self._fail(failure)
 
     def _fail(self, failure: Failure) -> None:
         self._over = True
@@ -320,73 +316,42 @@ class StagedTask:
 
 
 class _Commit:
-    """One load on its way into the DHT: objects are made off the loop, then published some at a time."""
+    """One load on its way into the DHT: objects are made off the loop, then published as one load."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        publisher: Publisher,
-        load: _Load,
-        mark: str,
-        done: Callable[[PublicationResult | Failure, list[Name]], None],
-    ) -> None:
-        """`mark` is how the suffixes of its objects begin; `done` also gets their names."""
+    def __init__(self, runtime: Runtime, load: _Load, into: Load, mark: str) -> None:
+        """`mark` is how the suffixes of its objects begin."""
         self._runtime = runtime
-        self._publisher = publisher
         self._publication = load.publication
         self._copies = load.stage.copies
+        self._into = into
         self._mark = mark
-        self._done = done
-        self._lifetime_s = load.publication.lifetime_s or LIFETIME_DEFAULT_S
-        self._rows = self._objects = self._refused = 0
-        self._dropped: dict[str, int] = {}
+        self._lifetime_s = lifetime_s(load.publication)
 
-    def start(self, batches: list[Batch]) -> None:
+    def start(self, batches: list[Batch], done: OnLoaded) -> None:
         full = [batch for batch in batches if batch.num_rows]
-        self._rows = sum(batch.num_rows for batch in full)
-        if not full:
-            self._done(PublicationResult(0, 0), [])
-            return
         table, keys = self._publication.table, self._publication.keys
         schemas = {batch.schema: batch for batch in full}
         described = [dictionary_put(table, keys, schema, self._lifetime_s) for schema in schemas]
-        self._publisher.publish(described, lambda codes: None)
         for batch in schemas.values():
             # Schemas are interned in tables of the loop's thread; the computation only reads them.
             encode(batch.slice(0, 1), True)
 
         def made(result: list[tuple[PutObject, int]] | Exception) -> None:
             if isinstance(result, Exception):
-                self._done(Failure("internal", f"rows could not be made into objects: {result}"), [])
+                self._into.give_up()
+                done(Failure("refused", f"rows could not be made into objects: {result}"))
             else:
-                self._next(result, 0)
+                self._into.add(result, lambda: None)
+                self._into.end(described, done)
 
         self._runtime.compute(lambda: list(self._puts(full)), made)
 
     def _puts(self, batches: list[Batch]) -> Iterable[tuple[PutObject, int]]:
         """Objects with the number of their rows. Runs beside the loop: it touches nothing that others do."""
         for form, same in enumerate(_by_schema(batches)):
-            for key, number, rows, value in objects_of(same, self._publication.keys):
-                name = Name(self._publication.table, key, f"{self._mark}{form}.{number}")
-                yield PutObject(name, value, self._lifetime_s, copies=self._copies), rows
-
-    def _next(self, made: list[tuple[PutObject, int]], start: int) -> None:
-        chunk = made[start : start + CHUNK_OBJECTS]
-        if not chunk:
-            result = PublicationResult(self._rows, self._objects, self._refused, dict(self._dropped))
-            self._done(result, [put.name for put, _ in made])
-            return
-
-        def stored(codes: list[Code]) -> None:
-            for code, (_, rows) in zip(codes, chunk, strict=True):
-                if code is Code.OK:
-                    self._objects += 1
-                else:
-                    self._refused += rows
-                    self._dropped[code.name] = self._dropped.get(code.name, 0) + rows
-            self._runtime.call_later(0.0, lambda _: self._next(made, start + CHUNK_OBJECTS), None)
-
-        self._publisher.publish([put for put, _ in chunk], stored)
+            for cut in objects_of(same, self._publication.keys):
+                name = Name(self._publication.table, cut.key, f"{self._mark}{form}.{cut.number}")
+                yield PutObject(name, cut.value, self._lifetime_s, copies=self._copies), cut.rows
 
 
 def run_of(task: str) -> str:
@@ -408,37 +373,3 @@ def _by_schema(batches: list[Batch]) -> list[Batch]:
     for batch in batches:
         same.setdefault(batch.schema, []).append(batch.data)
     return [Batch(batches[0].table, pa.concat_batches(datas)) for datas in same.values()]
-
-
-def objects_of(rows: Batch, keys: tuple[str, ...]) -> Iterator[tuple[str, str, int, bytes]]:
-    """Rows by key, cut into objects: the key, the object's number within it, its rows, its value."""
-    encoded = key_column([rows.column(name) for name in keys]).dictionary_encode()
-    names = encoded.dictionary.to_pylist()
-    numbers = np.asarray(encoded.indices)
-    order = np.argsort(numbers, kind="stable")
-    ordered = Batch(rows.table, rows.data.take(pa.array(order)), rows.schema_id)
-    present, starts = np.unique(numbers[order], return_index=True)
-    ends = [*starts[1:].tolist(), len(order)]
-    cuts = [
-        (names[number], at - start, at, min(at + OBJECT_ROWS, end))
-        for number, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True)
-        for at in range(start, end, OBJECT_ROWS)
-    ]
-    values = encode_parts(ordered, [(start, end) for *_, start, end in cuts])
-    for (key, offset, start, end), value in zip(cuts, values, strict=True):
-        number = str(offset // OBJECT_ROWS)
-        if len(value) <= OBJECT_BYTES or end - start == 1:
-            yield key, number, end - start, value
-        else:
-            yield from _halved(key, number, ordered.slice(start, end - start))
-
-
-def _halved(key: str, number: str, rows: Batch) -> Iterator[tuple[str, str, int, bytes]]:
-    """An object that is too large, in two or more."""
-    half = rows.num_rows // 2
-    for letter, part in (("a", rows.slice(0, half)), ("b", rows.slice(half))):
-        value = encode(part, True)
-        if len(value) <= OBJECT_BYTES or part.num_rows == 1:
-            yield key, number + letter, part.num_rows, value
-        else:
-            yield from _halved(key, number + letter, part)

@@ -126,6 +126,11 @@ class ClientMachine:
         self._send(m.Settle(request, load, table, verdict, tuple(tasks)))
         return request
 
+    def unpublish(self, table: str, keys: Iterable[str] = ()) -> int:
+        request = self._open(_Request())
+        self._send(m.Unpublish(request, table, tuple(keys)))
+        return request
+
     def open_log(
         self,
         log: str,

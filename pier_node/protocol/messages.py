@@ -324,6 +324,15 @@ class ReadLog(Message, frozen=True, tag=34):
     credit_bytes: Bytes
 
 
+class Unpublish(Message, frozen=True, tag=35):
+    """Ends a published table at every node, or what lies under some of its partitioning keys. Answered by Published,
+    with the number of objects that went."""
+
+    request: RequestId
+    table: Name
+    keys: Annotated[tuple[Prose, ...], Meta(max_length=NAMES_MAX)] = ()
+
+
 # ---- node to client ----------------------------------------------------------------------------------
 
 
@@ -413,13 +422,15 @@ class QueriesAre(Message, frozen=True, tag=48):
 
 
 class Published(Message, frozen=True, tag=49):
-    """What became of a publication's rows."""
+    """What became of a publication's rows. Unconfirmed are objects of which it is not certain yet that they are seen
+    or, when something was taken back, that they are gone."""
 
     request: RequestId
     rows: Count
     objects: Count
     refused: Count = 0
     dropped: Counts = {}
+    unconfirmed: Count = 0
 
 
 class Explained(Message, frozen=True, tag=50):
@@ -461,7 +472,7 @@ class LogIs(Message, frozen=True, tag=54):
 BOTH = (Grant, Schema, Rows, Ping, Pong, Bye)
 FROM_CLIENT = (
     Hello, Ask, Explain, Cancel, Taps, Call, Publish, PublishEnd, PutObject, GetObjects,
-    Describe, Settle, OpenLog, LogCall, ReadLog,
+    Describe, Settle, OpenLog, LogCall, ReadLog, Unpublish,
 )  # fmt: skip
 #: What a node may answer to a request and so end it; AccountIs only when it is final.
 CLOSING = (

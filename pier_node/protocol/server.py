@@ -72,7 +72,7 @@ class Gone:
 
 Event: TypeAlias = (
     m.Ask | m.Explain | m.Cancel | m.Taps | m.Call | m.Publish | m.PublishEnd | m.PutObject | m.GetObjects
-    | m.Describe | m.Settle | m.OpenLog | m.LogCall | m.ReadLog | BatchArrived | BecameReady | Gone
+    | m.Describe | m.Settle | m.Unpublish | m.OpenLog | m.LogCall | m.ReadLog | BatchArrived | BecameReady | Gone
 )  # fmt: skip
 
 
@@ -90,7 +90,17 @@ class _Request:
 
 
 #: What begins a request.
-_CALLS = (m.Explain, m.Call, m.PutObject, m.GetObjects, m.Describe, m.Settle, m.OpenLog, m.LogCall)
+_CALLS = (
+    m.Explain,
+    m.Call,
+    m.PutObject,
+    m.GetObjects,
+    m.Describe,
+    m.Settle,
+    m.Unpublish,
+    m.OpenLog,
+    m.LogCall,
+)
 OPENING = (m.Ask, m.ReadLog, m.Publish, *_CALLS)
 
 
@@ -213,9 +223,11 @@ class ServerMachine:
     def say(self, message: m.Progress | m.Tapped | m.AccountIs) -> None:
         """Something about a request that does not end it. Accounts of an epoch keep behind its rows."""
         known = self._open_request(message.request)
-        if known is None or known.out is None:
+        if known is None:
             return
         if isinstance(message, m.AccountIs):
+            if known.out is None:
+                return
             assert not message.final, "a final account ends its request: use finish"
             self._send_all(known.out.push_note(message))
         else:

@@ -116,8 +116,11 @@ class _Control:
     def consumed(self, size_bytes: int) -> None:
         """It has no more to send."""
 
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None:
+        """It waits for all of them."""
+
     def finish(self, result: PublicationResult) -> None:
-        if not result.refused:
+        if not result.refused and not result.unconfirmed:
             self._stored()
 
     def fail(self, failure: Failure) -> None:

@@ -38,6 +38,8 @@ class Question:
     #: How often it is asked, in proportion to the others.
     share: int
     epochs: bool = False
+    #: A node's rows are in the answer with its report, or not at all: they go nowhere else on the way.
+    adds_up: bool = False
 
     def time_s(self, limit_s: float) -> float:
         """When it must have ended at the latest. The time of a continuous query runs from when it is planned."""
@@ -47,7 +49,7 @@ class Question:
 
 ROWS = GROUPS * ROWS_PER_GROUP
 QUESTIONS = (
-    Question("count", f"SELECT count(*) AS n FROM {TABLE}", ROWS, 4),
+    Question("count", f"SELECT count(*) AS n FROM {TABLE}", ROWS, 4, adds_up=True),
     Question("groups", f"SELECT g, count(*) AS n FROM {TABLE} GROUP BY g", ROWS, 3),
     # Rows meet at the owners of their keys: each of a node's with each of the same node's.
     Question(
@@ -170,6 +172,16 @@ class Asked:
             )
         if self._counted > expected:
             self._complain("answers", f"{self._counted} of nodes that are not counted: {account}")
+        self._tells_who_answered(account)
+
+    def _tells_who_answered(self, account: Account) -> None:
+        """*Answered* are the nodes of which rows, or states made of them, went into the answer. Every node has rows, so
+        in a complete one that is all of them; and in a count, complete or not, just those that were counted."""
+        if account.ended == "complete" and (account.answered, account.empty) != (account.asked, 0):
+            self._complain("accounts", f"all have rows, and some are said to have none: {account}")
+        counted = self.question.per_node * account.answered
+        if self.question.adds_up and account.ended in ("complete", "partial") and self._counted != counted:
+            self._complain("accounts", f"{self._counted} and not {counted} of those that answered: {account}")
 
     def fail(self, failure: Failure) -> None:
         """Nothing here is the author's fault."""

@@ -22,6 +22,8 @@ from pier_node.sources.positions import Positions
 from pier_node.sources.rotation import Position, read_head
 from pier_node.sources.tail import Tail
 from query.batch import Batch, from_arrow
+from query.causes import Cause
+from query.dataflow.context import Dropped
 from runtime.api import Clock, Timer
 
 #: Between two looks at a log that did not grow: with it an event reaches its query well within a second.
@@ -94,6 +96,10 @@ class FirewallLog:
 
     def scan(self, keys: Batch | None) -> Iterator[Batch]:
         return self._scans.scan()
+
+    def scan_telling(self, keys: Batch | None, dropped: Dropped) -> Iterator[Batch]:
+        """Archives are read up to where they are damaged; how many lines follow nobody knows."""
+        return self._scans.scan(lambda path: dropped(1, f"{path.name} is damaged", Cause.NOT_READ))
 
     def follow(self, handler: Callable[[Batch], None]) -> Callable[[], None]:
         number = self._next_follower

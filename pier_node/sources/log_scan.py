@@ -5,7 +5,7 @@ Pieces of bounded size, one a turn of the query. Rotated files come first where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,12 +67,13 @@ class LogScans:
         self._path = path
         self._options = options
 
-    def scan(self) -> Iterator[Batch]:
-        """A log that is not there has no events; one in no known dialect is an error."""
+    def scan(self, damaged: Callable[[Path], None] = lambda path: None) -> Iterator[Batch]:
+        """A log that is not there has no events; one in no known dialect is an error. `damaged` is told of archives
+        that end in the middle."""
         self.scans += 1
         for path in (*(history(self._path) if self._options.history else ()), self._path):
             parser: Parser | None = None
-            for piece in self._pieces(path):
+            for piece in self._pieces(path, damaged):
                 if parser is None:
                     parser = self._parser(path, piece)
                 yield self._batch(parser.feed(piece))
@@ -86,7 +87,7 @@ class LogScans:
         sizes = [lines_and_bytes(path) for path in paths]
         return sum(lines for lines, _ in sizes), sum(size_bytes for _, size_bytes in sizes)
 
-    def _pieces(self, path: Path) -> Iterator[bytes]:
+    def _pieces(self, path: Path, damaged: Callable[[Path], None]) -> Iterator[bytes]:
         """A file as long as it is now, though it may grow meanwhile."""
         try:
             file = open_log(path)
@@ -99,6 +100,7 @@ class LogScans:
                     piece = file.read(min(SCAN_BYTES, left))
                 except DAMAGED:
                     self.damaged += 1
+                    damaged(path)
                     return
                 if not piece:
                     return

@@ -26,6 +26,9 @@ REASONS_MAX = 32
 #: Kinds of tables of which is remembered what they can.
 KINDS_MAX = 256
 
+#: Told by a reader: so many rows were left out, why, and what that means for an answer.
+Dropped: TypeAlias = Callable[[int, str, Cause], None]
+
 
 class LocalTable(Protocol):
     """Rows that lie on this node: a log, a file, a database table."""
@@ -62,6 +65,15 @@ class SizedTable(Protocol):
         ...
 
 
+@runtime_checkable
+class LossyTable(Protocol):
+    """A local table that can be read in spite of damage, as far as it goes."""
+
+    def scan_telling(self, keys: Batch | None, dropped: Dropped) -> Iterator[Batch]:
+        """As `scan`; what could not be read is told."""
+        ...
+
+
 @lru_cache(maxsize=KINDS_MAX)
 def _can(kind: type, protocol: type) -> bool:
     return issubclass(kind, protocol)
@@ -75,6 +87,11 @@ def with_columns(table: LocalTable) -> ColumnTable | None:
 def with_size(table: LocalTable) -> SizedTable | None:
     """The table, if it can tell how large it is."""
     return cast(SizedTable, table) if _can(type(table), SizedTable) else None
+
+
+def with_losses(table: LocalTable) -> LossyTable | None:
+    """The table, if it tells what could not be read."""
+    return cast(LossyTable, table) if _can(type(table), LossyTable) else None
 
 
 class Tables(Protocol):
@@ -93,10 +110,6 @@ class Results(Protocol):
         ...
 
     def on_ready(self, handler: Callable[[], None]) -> None: ...
-
-
-#: Told by a reader: so many rows were left out, why, and what that means for an answer.
-Dropped: TypeAlias = Callable[[int, str, Cause], None]
 
 
 class SourceUnavailable(Exception):

@@ -14,6 +14,9 @@ from typing import Any
 from query import plan
 from query.plan_hints import did_you_mean, quoted
 
+#: Namespaces, channels and indexes, in characters: what messages between nodes take.
+NAME_CHARS_MAX = 256
+
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 
@@ -41,6 +44,7 @@ class Option:
     default: Any = None
     required: bool = False
     choices: Sequence[str] = ()
+    #: Of a number; of a text, `most` is how many characters it may have.
     least: float | None = None
     most: float | None = None
 
@@ -98,6 +102,8 @@ def _item(option: Option, kind: str, item: plan.Setting | None) -> Any:
 
 
 def _text(option: Option, text: str) -> str:
+    if option.most is not None and len(text) > option.most:
+        raise SettingError(option.name, f"has {len(text)} characters, more than {option.most:g}")
     return text
 
 

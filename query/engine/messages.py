@@ -7,13 +7,14 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from query.counts import Count
+from query.dataflow.settings import NAME_CHARS_MAX
 from runtime.message import Message, WireId
 
 #: A batch on its way; operators cut larger ones (`query.wire.split`).
 PAYLOAD_BYTES_MAX = 12 << 20
 QueryId: TypeAlias = Annotated[str, msgspec.Meta(max_length=64)]
 Payload: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
-Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=256)]
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)]
 Prose: TypeAlias = Annotated[str, msgspec.Meta(max_length=4_096)]
 
 

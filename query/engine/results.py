@@ -16,9 +16,19 @@ from overlay.ring import NodeRef
 from query.batch import Batch
 from query.dataflow.budget import Budget
 from query.dataflow.marks import TABLE as MARKS
-from query.engine.messages import ResultBatch, ResultCredit
+from query.engine.messages import PAYLOAD_BYTES_MAX, ResultBatch, ResultCredit
 from query.engine.spec import QuerySpec
-from query.wire import SchemaReceiver, SchemaSender, WireError, WireSchema, decode, describe, encode, split
+from query.wire import (
+    BatchTooLarge,
+    SchemaReceiver,
+    SchemaSender,
+    WireError,
+    WireSchema,
+    decode,
+    describe,
+    encode,
+    split,
+)
 from runtime.api import Address, Clock, Messenger
 
 #: A result message that was not delivered is sent again this often, then the node gives the query up.
@@ -90,6 +100,9 @@ class ResultSender:
             schema = describe(piece)
             inline = self._schemas.must_inline(schema)
             payload = encode(piece, inline)
+            if len(payload) > PAYLOAD_BYTES_MAX:
+                self._fail(BatchTooLarge(f"a row of {len(payload)} bytes: {PAYLOAD_BYTES_MAX} can travel"))
+                return False
             self._count(piece.num_rows, len(payload))
             self._dispatch(
                 _Outgoing(ResultBatch(self._spec.id, self._me.id, self._sequence, payload), schema)

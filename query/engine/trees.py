@@ -22,7 +22,7 @@ from query.aggregate import Aggregate, Grouping, find, make
 from query.batch import Batch
 from query.causes import Cause, added
 from query.counts import total
-from query.dataflow.settings import Option, read
+from query.dataflow.settings import NAME_CHARS_MAX, Option, read
 from query.engine.filters import merged
 from query.engine.spec import ERROR_CHARS_MAX, ERRORS_MAX, Report, decode_report, encode
 from query.expr.errors import ExprError
@@ -37,7 +37,13 @@ CHANNEL_BYTES_MAX = 256 << 10
 EMPTY = b""
 
 OPTIONS = (
-    Option("channel", "text", "the name of the scan Tree that takes the states", required=True),
+    Option(
+        "channel",
+        "text",
+        "the name of the scan Tree that takes the states",
+        required=True,
+        most=NAME_CHARS_MAX,
+    ),
     Option("keys", "expression table", "keys of the groups, as in the groupby that made the states", {}),
     Option("aggregates", "expression table", "its aggregates", {}),
 )

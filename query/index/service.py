@@ -377,7 +377,11 @@ class Indexes:
         if not idents:
             return
         if kept.pht is None:
-            self._publisher.withdraw([kept.names.pop(each) for each in idents], end_now=not moved)
+            names = [kept.names.pop(each) for each in idents]
+            if moved:
+                self._publisher.forget(names)
+            else:
+                self._publisher.withdraw(names)
         elif moved:
             kept.pht.let_go(idents)
         else:

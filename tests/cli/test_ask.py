@@ -172,6 +172,14 @@ def test_publishing_a_file(
     assert "no column nope" in capsys.readouterr().err
 
 
+def test_unpublish_ends_a_table_or_keys_of_it(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["unpublish", "fw", "--node", served.address]
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().err) == {"table": "fw", "objects": 5}
+    assert main([*command, "--key", "a,b", "--key", "c"]) == 0
+    assert served.engine.told == [("unpublish", "fw", ()), ("unpublish", "fw", ("a,b", "c"))]
+
+
 def test_members_are_listed_and_retired(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     at = ["--node", served.address]
     assert main(["members", "--format", "json", *at]) == 0

@@ -127,14 +127,19 @@ class Namespaces:
     async def mend(self, name: str) -> None:
         ip("-n", self._hub, "link", "set", self._link(name), "up")
 
+    async def cut_one_way(self, name: str, other: str) -> None:
+        """The one is not heard by the other any more; all others hear both."""
+        # A route out: a rule against what comes in is asked after the table of local addresses, and stops nothing.
+        ip("-n", self._namespace(name), "route", "add", "blackhole", f"{self.host(other)}/32")
+
     async def cut_pair(self, one: str, other: str) -> None:
         """Neither hears the other any more; all others hear both."""
         for here, there in ((one, other), (other, one)):
-            ip("-n", self._namespace(here), "rule", "add", "from", self.host(there), "blackhole")
+            await self.cut_one_way(here, there)
 
     async def mend_pair(self, one: str, other: str) -> None:
         for here, there in ((one, other), (other, one)):
-            ip("-n", self._namespace(here), "rule", "del", "from", self.host(there), "blackhole")
+            ip("-n", self._namespace(here), "route", "del", "blackhole", f"{self.host(there)}/32")
 
     def runs(self, name: str) -> bool:
         return name in self._running and self._running[name].poll() is None

@@ -17,6 +17,7 @@ from pier_node.cluster import processes
 from pier_node.cluster.directory import ClusterDir
 from pier_node.config.addresses import split_address
 from pier_node.engine.publication import Publishing
+from pier_node.engine.published import PublishedLoads
 from pier_node.service import Failure, Publication, PublicationResult
 from query.dataflow.check import operator_problems
 from query.plan import Plan
@@ -38,6 +39,8 @@ class Control:
     def consumed(self, size_bytes: int) -> None:
         """Nothing waits for room."""
 
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None: ...
+
     def finish(self, result: PublicationResult) -> None:
         self.result = result
 
@@ -55,7 +58,9 @@ def load(cluster: Cluster, golden: Golden) -> None:
         control = Control()
         batch = batch_of(table.name, table.text)
         publication = Publication(table.name, table.keys, 3_600.0, "test")
-        feed = Publishing(publication, control, cluster.nodes[0].overlay.publisher)
+        runtime, overlay = cluster.hosts[0].runtime, cluster.nodes[0].overlay
+        loads = PublishedLoads(runtime, overlay.publisher, overlay.loads, None)
+        feed = Publishing(runtime, publication, control, loads)
         feed.batch(batch.data, batch.nbytes)
         feed.end()
         cluster.world.run_for(10.0)

@@ -101,7 +101,7 @@ class PerfectRouter:
     def join(self, gateways: Sequence[Address]) -> None:
         self._members.add(self)
 
-    def leave(self) -> None:
+    def leave(self, whole: bool = True) -> None:
         self._members.remove(self)
 
     def see(self) -> None:

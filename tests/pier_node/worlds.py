@@ -140,6 +140,13 @@ class ScriptedEngine:
     def tables(self, done: Any) -> None:
         done((m.TableEntry("fw", "firewall", ("src",), ("string",)),))
 
+    def unpublish(self, table: str, keys: tuple[str, ...], done: Any) -> None:
+        self.told.append(("unpublish", table, keys))
+        done(PublicationResult(0, 5))
+
+    def allow(self, may_publish: Callable[[str, str], bool]) -> None:
+        self.told.append(("allow", may_publish("reader", "fw")))
+
     def publish(self, publication: Publication, control: FeedControl) -> Feed:
         self.told.append(("publish", publication))
         return _Feed(self, control)

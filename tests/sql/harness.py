@@ -35,8 +35,10 @@ class Answer:
 class Sql:
     """Tables on a cluster of nodes, rows spread at random; the same tables in DuckDB."""
 
-    def __init__(self, nodes: int = 4, seed: int = 1, catalog: bool = True) -> None:
-        self.cluster = Cluster(nodes, seed=seed)
+    def __init__(
+        self, nodes: int = 4, seed: int = 1, catalog: bool = True, *, serialise: bool = False
+    ) -> None:
+        self.cluster = Cluster(nodes, seed=seed, serialise=serialise)
         self.duck = duckdb.connect()
         # A division by zero is NULL, as DuckDB had it before it became an error.
         self.duck.execute("SET error_on_division_by_zero = false")

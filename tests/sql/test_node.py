@@ -10,7 +10,6 @@ import pytest
 from overlay.ring import routing_id
 from overlay.spread.account import Account as Coverage
 from pier_node.engine.compilers import UNTOLD
-from pier_node.engine.publication import Publishing
 from pier_node.engine.service import QueryService
 from pier_node.protocol.messages import Account
 from pier_node.protocol.messages import Limits as Wanted
@@ -59,6 +58,8 @@ class Control:
 
     def consumed(self, size_bytes: int) -> None: ...
 
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None: ...
+
     def finish(self, result: PublicationResult) -> None:
         self.result = result
 
@@ -82,8 +83,7 @@ class Node:
 
     def publish(self, table: str, columns: dict[str, list[Any]], *keys: str) -> None:
         control = Control()
-        publisher = self.cluster.nodes[self.number].overlay.publisher
-        feed = Publishing(Publication(table, keys), control, publisher)
+        feed = self.service.publish(Publication(table, keys), control)
         feed.batch(pa.record_batch(columns), 1)
         feed.end()
         self.cluster.world.run_for(5.0)

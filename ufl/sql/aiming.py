@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from query.batch.key_text import key_texts
+from query.batch.key_text import value_texts
 from query.expr import ExprError, literal
 from query.plan import Constant, Expression, Field, Function
 
@@ -31,7 +31,8 @@ def _text(constant: Constant, kind: pa.DataType) -> str | None:
         return None
     if not value.is_valid or not same_texts(value.type, kind):
         return None
-    return key_texts([pa.array([value.as_py()], kind)])[0]
+    text: str = value_texts(pa.array([value.as_py()], kind))[0].as_py()
+    return text
 
 
 def _compared(name: str, condition: Expression) -> list[Constant]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from query.batch.key_text import KEY_SEPARATOR
+from query.batch.key_text import key_of
 from query.engine.aim import KEYS_MAX
 from query.plan import Array, Constant, Expression, Field, Setting, fields_of
 from ufl.sql import eddies, groups, joins, recursion, setops
@@ -259,7 +259,7 @@ class Lowering:
         parts = [key_values(name, kinds.get(name), conjuncts(condition)) for name in scan.keys]
         if not 1 <= math.prod(map(len, parts)) <= (KEYS_MAX if self.aims_few else 1):
             return ()
-        return tuple(KEY_SEPARATOR.join(each) for each in itertools.product(*parts))
+        return tuple(key_of(each) for each in itertools.product(*parts))
 
     def _ordered(self, relation: Ordered, needed: Sequence[str]) -> Fragment:
         builder = self.builder

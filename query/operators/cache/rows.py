@@ -17,7 +17,7 @@ from query.dataflow.evaluate import Evaluator
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 
 
 def id_columns(name: str) -> tuple[str, str]:
@@ -32,7 +32,13 @@ class CacheRows(Operator):
     TYPE = "cache"
     IMPLEMENTATION = "Rows"
     OPTIONS: ClassVar = (
-        Option("channel", "text", "the name under which join Rows fetches them", required=True),
+        Option(
+            "channel",
+            "text",
+            "the name under which join Rows fetches them",
+            required=True,
+            most=NAME_CHARS_MAX,
+        ),
         Option("keys", "expression table", "columns that go on: keys[k] = $src", required=True),
         Option("id", "text", "what the columns that identify a row are called in front of the dot", "id"),
     )

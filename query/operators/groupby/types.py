@@ -25,7 +25,11 @@ def check_types(options: Mapping[str, Any]) -> None:
 
 
 def kinds_of(options: Mapping[str, Any]) -> dict[str, pa.DataType]:
-    return {name: kind for name, text in options.get("types", {}).items() if (kind := parse_type(text)) is not None}
+    return {
+        name: kind
+        for name, text in options.get("types", {}).items()
+        if (kind := parse_type(text)) is not None
+    }
 
 
 def typed(data: pa.RecordBatch, kinds: Mapping[str, pa.DataType]) -> pa.RecordBatch:

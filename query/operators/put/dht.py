@@ -24,7 +24,7 @@ from query.dataflow.evaluate import Evaluator
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.operators.put.placement import by_group, by_key, parts_of, without_nulls
 from query.wire import encode, split
 from runtime.api import Timer
@@ -35,6 +35,8 @@ COLLECT_BYTES = 1 << 20
 COLLECT_AGE_S = 0.05
 #: Unacknowledged bytes above which producers pause.
 OUTSTANDING_BYTES_MAX = 8 << 20
+#: The longest lifetime that can be asked for; the owners of objects cut it to what they allow.
+LIFETIME_S_MAX = 1e9
 #: How long the query's own rows wait for an opgraph that starts late (PIER 3.3.8: at least a minute).
 TEMPORARY_LIFETIME_S = 120.0
 
@@ -47,7 +49,7 @@ class PutDht(Operator):
     IMPLEMENTATION = "DHT"
     CONSUMERS_MAX = 0
     OPTIONS: ClassVar = (
-        Option("ns", "text", "the namespace", required=True),
+        Option("ns", "text", "the namespace", required=True, most=NAME_CHARS_MAX),
         Option(
             "meet",
             "text",
@@ -79,7 +81,14 @@ class PutDht(Operator):
             "deal",
             choices=("deal", "copy"),
         ),
-        Option("lifetime", "number", "seconds the objects live; for placement by key", 600.0, least=0.001),
+        Option(
+            "lifetime",
+            "number",
+            "seconds the objects live; for placement by key",
+            600.0,
+            least=0.001,
+            most=LIFETIME_S_MAX,
+        ),
     )
 
     def open(self) -> None:

@@ -16,7 +16,7 @@ from query.dataflow.flow import Flow
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
 from query.engine.epochs import COUNTED, EPOCH_BYTES, OPTIONS
-from query.engine.messages import PeerBatch
+from query.engine.messages import PAYLOAD_BYTES_MAX, PeerBatch
 from query.operators.put.epochs import FIRST, PutEpochs
 from query.operators.put.ip import OUTSTANDING_BYTES_MAX
 from query.wire import encode, split
@@ -56,6 +56,9 @@ class PutEpochRows(PutEpochs):
         return Flow.PAUSE if self._paused else Flow.MORE
 
     def _send(self, rows: int, payload: bytes) -> None:
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            self.drop(rows, f"a row of more than {PAYLOAD_BYTES_MAX} bytes", Cause.LIMIT)
+            return
         self.context.budget.send(rows, len(payload), self.name)
         self._outstanding_bytes += len(payload)
 

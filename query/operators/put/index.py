@@ -10,7 +10,7 @@ from query.batch import Batch
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.engine.facts import IndexFacts
 from query.index.defining import Made
 from query.index.keys import PHT, USINGS
@@ -27,8 +27,8 @@ class PutIndex(Operator):
     TYPE = "put"
     IMPLEMENTATION = "Index"
     OPTIONS: ClassVar = (
-        Option("ns", "text", "the published table", required=True),
-        Option("index", "text", "the name of the index", required=True),
+        Option("ns", "text", "the published table", required=True, most=NAME_CHARS_MAX),
+        Option("index", "text", "the name of the index", required=True, most=NAME_CHARS_MAX),
         Option("column", "text", "the column; the index is dropped when absent"),
         Option("using", "choice", "in order, or by equality alone", PHT, choices=USINGS),
     )

@@ -13,8 +13,8 @@ from query.causes import Cause
 from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
-from query.engine.messages import PeerBatch
+from query.dataflow.settings import NAME_CHARS_MAX, Option
+from query.engine.messages import PAYLOAD_BYTES_MAX, PeerBatch
 from query.wire import encode, split
 
 #: Unacknowledged bytes above which producers pause.
@@ -30,7 +30,13 @@ class PutIp(Operator):
     CONSUMERS_MAX = 0
     OPTIONS: ClassVar = (
         Option("address", "text", "host:port of the node; the node that was asked when absent"),
-        Option("channel", "text", "the name of the scan IP that takes the rows", required=True),
+        Option(
+            "channel",
+            "text",
+            "the name of the scan IP that takes the rows",
+            required=True,
+            most=NAME_CHARS_MAX,
+        ),
     )
 
     def open(self) -> None:
@@ -57,6 +63,9 @@ class PutIp(Operator):
         return self._outstanding_bytes == 0
 
     def _send(self, rows: int, payload: bytes) -> None:
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            self.drop(rows, f"a row of more than {PAYLOAD_BYTES_MAX} bytes", Cause.LIMIT)
+            return
         self.context.budget.send(0, len(payload), self.name)
         self._outstanding_bytes += len(payload)
         self._exchange.count_sent(f"ip:{self.options['channel']}", 1)

@@ -26,7 +26,7 @@ from query.batch.key_text import key_texts
 from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.dataflow.source import TAGS_MAX, Source
 from query.engine.exchange import Taking
 from query.operators.scan.origin import ORIGIN, Origin, check_origin
@@ -47,7 +47,11 @@ class ScanDht(Source):
     IMPLEMENTATION = "DHT"
     OPTIONS: ClassVar[Sequence[Option]] = (
         Option(
-            "ns", "text", "the namespace: a published table, or one that this query puts into", required=True
+            "ns",
+            "text",
+            "the namespace: a published table, or one that this query puts into",
+            required=True,
+            most=NAME_CHARS_MAX,
         ),
         Option("table", "text", "the table name of the rows; that under which they were put when absent"),
         Option(
@@ -83,6 +87,9 @@ class ScanDht(Source):
         self._closed = False
         #: Set probes that are being answered: they keep the operator busy.
         self._reading: dict[int, None] = {}
+        #: Of probes about a published table: since when it is read. And whether there was one.
+        self._began: dict[int, float] = {}
+        self._asked = False
         self._window: Window | None = None
         if self.options["window"] is not None and not self._internal:
             self._window = self.dht.window(self.options["ns"], self.options["window"])
@@ -108,6 +115,7 @@ class ScanDht(Source):
             self._scan(probe.tag, lambda: self._caught_up(probe.tag))
         else:
             self._reading[probe.tag] = None
+            self._began[probe.tag] = self._since()
             self._show(probe.tag)
 
     def idle(self) -> bool:
@@ -151,7 +159,7 @@ class ScanDht(Source):
             self._window.when_ready(lambda: self.context.guard(lambda: self._read_window(standing, tag)))
         else:
             self._scan(
-                tag, lambda: self._answered(tag), standing.arc, lambda objects: self._astray(objects, tag)
+                tag, lambda: self._scanned(tag), standing.arc, lambda objects: self._astray(objects, tag)
             )
 
     def _astray(self, objects: int, tag: int) -> None:
@@ -173,7 +181,7 @@ class ScanDht(Source):
             if start + WINDOW_OBJECTS < len(young.values):
                 self.context.clock.call_later(0.0, step, start + WINDOW_OBJECTS)
             else:
-                self.context.guard(lambda: self._answered(tag))
+                self.context.guard(lambda: self._scanned(tag))
 
         step(0)
 
@@ -214,6 +222,21 @@ class ScanDht(Source):
         )
         self.context.settle()
 
+    def _since(self) -> float:
+        """When the reading began of which a probe is part: with the query, for its first; for later ones with them."""
+        first, self._asked = not self._asked, True
+        started_s: float = self.context.services["run"].started_s
+        return started_s if first else self.context.clock.now()
+
+    def _scanned(self, tag: int) -> None:
+        """All rows of a published table that are seen here. While a load comes into sight, one node may show its rows
+        and another not yet: the answer says so."""
+        table = self.options["ns"]
+        if self.dht.unsettled(table, self._began[tag]):
+            text = f"a load of {table} came into sight while it was read: ask again for all of it"
+            self.context.services["run"].note(Cause.PUBLISHING, 1, text)
+        self._answered(tag)
+
     def _complete(self, tag: int) -> None:
         if self.taking is not None:
             self.taking.ended = True
@@ -221,6 +244,7 @@ class ScanDht(Source):
 
     def _answered(self, tag: int) -> None:
         self._reading.pop(tag, None)
+        self._began.pop(tag, None)
         self.deliver_end(tag)
 
     def take_objects(self, objects: list[GotObject], tag: int, here: bool = True) -> None:

@@ -17,7 +17,7 @@ from query.causes import Cause, added
 from query.dataflow.flow import Probe
 from query.dataflow.marks import Mark
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.dataflow.source import Source
 from query.engine.epochs import COUNTED, EPOCH_BYTES, session_id
 from query.engine.stages import EPOCHS
@@ -56,7 +56,9 @@ class ScanEpochRows(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "EpochRows"
-    OPTIONS: ClassVar = (Option("channel", "text", "the name that put EpochRows sends to", required=True),)
+    OPTIONS: ClassVar = (
+        Option("channel", "text", "the name that put EpochRows sends to", required=True, most=NAME_CHARS_MAX),
+    )
 
     def open(self) -> None:
         super().open()

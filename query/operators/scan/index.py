@@ -24,7 +24,7 @@ from query.batch import Batch
 from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option, SettingError
+from query.dataflow.settings import NAME_CHARS_MAX, Option, SettingError
 from query.dataflow.source import Source
 from query.engine.facts import IndexFacts
 from query.expr import ExprError, literal
@@ -66,9 +66,9 @@ class ScanIndex(Source):
     TYPE = "scan"
     IMPLEMENTATION = "Index"
     OPTIONS: ClassVar = (
-        Option("ns", "text", "the published table", required=True),
-        Option("index", "text", "the name of the index", required=True),
-        Option("mark", "text", "what tells it from others that have had its name", ""),
+        Option("ns", "text", "the published table", required=True, most=NAME_CHARS_MAX),
+        Option("index", "text", "the name of the index", required=True, most=NAME_CHARS_MAX),
+        Option("mark", "text", "what tells it from others that have had its name", "", most=NAME_CHARS_MAX),
         Option("using", "choice", "how it was made", PHT, choices=USINGS),
         Option("low", "expression", "the least value that is wanted; no bound when absent"),
         Option("high", "expression", "the largest value that is wanted; for a hash index the same as low"),

@@ -12,7 +12,7 @@ from query.batch import Batch
 from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.dataflow.source import Source
 from query.engine.exchange import Taking
 from query.wire import SchemaReceiver, WireError, decode
@@ -24,7 +24,9 @@ class ScanIp(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "IP"
-    OPTIONS: ClassVar = (Option("channel", "text", "the name that put IP sends to", required=True),)
+    OPTIONS: ClassVar = (
+        Option("channel", "text", "the name that put IP sends to", required=True, most=NAME_CHARS_MAX),
+    )
 
     def open(self) -> None:
         super().open()

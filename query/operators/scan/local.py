@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from query import plan
 from query.batch import Batch
-from query.dataflow.context import LocalTable, with_columns
+from query.dataflow.context import LocalTable, with_columns, with_losses
 from query.dataflow.flow import Flow, Probe, ProbeKind
 from query.dataflow.registry import register
 from query.dataflow.settings import Option
@@ -57,7 +57,8 @@ class ScanLocal(Source):
         columns = self.options["columns"]
         if columns is not None and (columnar := with_columns(table)) is not None:
             return columnar.scan_columns(keys, columns)
-        return table.scan(keys)
+        lossy = with_losses(table)
+        return table.scan(keys) if lossy is None else lossy.scan_telling(keys, self.drop)
 
     def idle(self) -> bool:
         return not self._reading and super().idle()

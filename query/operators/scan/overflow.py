@@ -11,7 +11,7 @@ from typing import ClassVar
 from query.batch import Batch
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.dataflow.source import Source
 from query.operators.groupby.calls import OUT_ROWS
 
@@ -22,7 +22,11 @@ class ScanOverflow(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "Overflow"
-    OPTIONS: ClassVar = (Option("channel", "text", "the channel of this opgraph's put Tree", required=True),)
+    OPTIONS: ClassVar = (
+        Option(
+            "channel", "text", "the channel of this opgraph's put Tree", required=True, most=NAME_CHARS_MAX
+        ),
+    )
 
     def brings(self) -> bool:
         return False

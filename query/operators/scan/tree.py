@@ -11,7 +11,7 @@ from typing import ClassVar
 from query.causes import Cause
 from query.dataflow.flow import Probe, ProbeKind
 from query.dataflow.registry import register
-from query.dataflow.settings import Option
+from query.dataflow.settings import NAME_CHARS_MAX, Option
 from query.dataflow.source import Source
 from query.engine.trees import EMPTY, unpack
 from query.wire import WireError
@@ -23,7 +23,9 @@ class ScanTree(Source):
 
     TYPE = "scan"
     IMPLEMENTATION = "Tree"
-    OPTIONS: ClassVar = (Option("channel", "text", "the name that put Tree sends to", required=True),)
+    OPTIONS: ClassVar = (
+        Option("channel", "text", "the name that put Tree sends to", required=True, most=NAME_CHARS_MAX),
+    )
 
     def brings(self) -> bool:
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +93,17 @@ def test_a_younger_value_is_not_replaced_by_an_older_one() -> None:
     found = store.get(name, 14.0)
     assert found is not None and found.value == b"newer"
     assert store.count == 1
+
+
+def test_what_another_node_still_had_does_not_cut_a_life_short() -> None:
+    store = ObjectStore(StoreLimits())
+    name = Name("n", "k", "s")
+    store.put(offered(name, lifetime_s=100.0), 0.0)
+    stale = replace(offered(name, now=10.0, lifetime_s=5.0, age_s=10.0), moved=True)
+    assert store.put(stale, 10.0) is Outcome.SAME
+    assert store.get(name, 50.0) is not None
+    assert store.put(offered(name, now=50.0, lifetime_s=5.0), 50.0) is Outcome.SAME
+    assert store.get(name, 60.0) is None, "its publisher may"
 
 
 def test_a_renewal_names_the_value_it_means() -> None:

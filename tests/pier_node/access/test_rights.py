@@ -85,7 +85,8 @@ def test_a_revoked_token_ends_its_sessions_and_only_those(engine: ScriptedEngine
     door.server.use_tokens(TokenBook(tokens=BOOK.tokens[1:]))
     events = reader.machine.receive(bytes(reader.stream.sent), 0.0)
     assert isinstance(events[-1], Gone) and "revoked" in events[-1].reason
-    assert engine.told[0][0] == "cancel" and not root.stream.over
+    assert [each[0] for each in engine.told] == ["allow", "cancel"] and not root.stream.over
+    assert engine.told[0] == ("allow", False), "what the token had published is not to stay"
     assert door.client("r").told(Gone)[0].reason == "token not accepted"
     counted = door.server.statistics()
     assert (counted.tokens_revoked, counted.tokens_refused, counted.connections) == (1, 1, 1)

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from overlay.dht.publisher import Publisher
 from pier_node.engine import staging as staging_module
-from pier_node.engine.staging import OBJECT_ROWS, Staging, load_mark, objects_of
+from pier_node.engine.cutting import OBJECT_ROWS, objects_of
+from pier_node.engine.published import PublishedLoads
+from pier_node.engine.staging import Staging, load_mark
 from pier_node.protocol.messages import Slice, Stage
 from pier_node.service import Failure, Publication, PublicationResult, QueryRequest, Settlement
 from query.batch import from_pydict
@@ -28,6 +29,8 @@ class Control:
 
     def consumed(self, size_bytes: int) -> None:
         self.consumed_bytes += size_bytes
+
+    def progress(self, objects: int, confirmed: int, rows_confirmed: int, elapsed_s: float) -> None: ...
 
     def finish(self, result: PublicationResult) -> None:
         self.result = result
@@ -165,6 +168,7 @@ def test_a_load_is_settled_by_its_own_table_only(node: Node) -> None:
     assert isinstance(results[0], Failure)
     settle(node, "commit", "0")
     node.service.settle(Settlement("L", "other", "withdraw"), results.append)
+    node.cluster.world.run_for(1.0)
     assert results[1].objects == 0 and seen(node) == ALL
 
 
@@ -177,8 +181,9 @@ def test_what_nobody_settles_is_let_go(node: Node) -> None:
 
 def test_staged_bytes_are_bounded_and_a_task_that_is_given_up_frees_its_rows() -> None:
     cluster = Cluster(1)
-    publisher: Publisher = cluster.nodes[0].overlay.publisher
-    staging = Staging(cluster.hosts[0].runtime, publisher, b"n" * 20, bytes_max=1_500)
+    runtime, overlay = cluster.hosts[0].runtime, cluster.nodes[0].overlay
+    loads = PublishedLoads(runtime, overlay.publisher, overlay.loads, None)
+    staging = Staging(runtime, loads, b"n" * 20, bytes_max=1_500)
     control = Control()
     wanted = Stage("L", "0", 60.0)
     feed = staging.feed(Publication("t", ("src",)), wanted, control)

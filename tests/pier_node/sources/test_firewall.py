@@ -11,9 +11,12 @@ from pier_node.sources.log_scan import LogOptions
 from pier_node.sources.positions import Positions
 from pier_node.sources.unparsed import UnparsedLines
 from query.batch import Batch
+from query.causes import Cause
 from query.engine.node import NODE_MESSAGES
 from runtime.message import Codec
 from runtime.sim import World, star
+from tests.query.engine.cluster import Cluster
+from ufl.sql import compile_sql
 
 START_US = 1_704_067_200_000_000
 
@@ -67,6 +70,20 @@ def test_history_is_read_when_asked_for(tmp_path: Path) -> None:
     (tmp_path / "ufw.log.2.gz").write_bytes(gzip.compress(lines(300, seed=2))[:-500])
     assert 27 <= rows(list(node.log.scan(None))) < 327
     assert node.log.statistics().errors == 1
+    told: list[tuple[int, str, Cause]] = []
+    list(node.log.scan_telling(None, lambda *lost: told.append(lost)))
+    assert told == [(1, "ufw.log.2.gz is damaged", Cause.NOT_READ)], "rows are missing from the answer"
+
+
+def test_a_query_over_a_damaged_archive_is_partial(tmp_path: Path) -> None:
+    (tmp_path / "ufw.log.1.gz").write_bytes(gzip.compress(lines(300, seed=2))[:-500])
+    node = Node(tmp_path, LogOptions(history=True))
+    node.append(lines(7))
+    cluster = Cluster(2)
+    cluster.tables[1].tables["fw"] = node.log  # type: ignore[assignment]
+    account = cluster.answer(compile_sql("SELECT count(*) FROM fw", "q", 0, None).plan).account
+    assert account is not None
+    assert (account.ended, account.causes) == ("partial", {Cause.NOT_READ: 1})
 
 
 def test_followers_get_events_within_a_second_through_a_rotation(tmp_path: Path) -> None:

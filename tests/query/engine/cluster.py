@@ -94,11 +94,16 @@ class Cluster:
         latency_s: float = 0.01,
         messenger: MessengerFactory | None = None,
         config: OverlayConfig | None = None,
+        *,
+        serialise: bool = False,
     ) -> None:
-        """`messenger` makes it a simulation of packets."""
+        """`messenger` makes it a simulation of packets. With `serialise` messages travel as bytes: one that
+        its receiver cannot read raises."""
         self.config = config
         codec = Codec(NODE_MESSAGES)
-        self.world = World(seed=seed, topology=star(latency_s), codec=codec, messenger=messenger)
+        self.world = World(
+            seed=seed, topology=star(latency_s), codec=codec, messenger=messenger, serialise=serialise
+        )
         self.seed = seed
         self.hosts: list[SimHost] = []
         self.nodes: list[EngineNode] = []
