@@ -28,7 +28,7 @@ BESIDE_STEPS_MAX = 4_000
 BESIDE_AT_ONCE, APART_AT_ONCE = 2, 1
 #: What planning a text may take in a process of its own.
 APART_S_MAX = 10.0
-APART_BYTES_MAX = 1 << 30
+APART_BYTES_MAX = 512 << 20
 #: Texts that wait in front of the threads, of one client and of all: bursts of short ones are done in no time,
 BESIDE_CLIENT_MAX, BESIDE_WAITING_MAX = 512, 2_048
 #: and in front of the process.
