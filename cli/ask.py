@@ -1,8 +1,8 @@
 """`pier sql`, `pier ufl`, `pier explain`: a query in, rows out, and who answered.
 
 Rows go to stdout as they come. On stderr: progress while a terminal watches, errors with their place in the
-text, and as the last line the completeness account as JSON. Ctrl-C cancels the query on every node and still
-prints the account; a second one leaves at once.
+text, and as the last line the completeness account as JSON. The exit code is 0 for a whole answer only. Ctrl-C cancels
+the query on every node and still prints the account; a second one leaves at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, CommandFailed, query_error
+from cli.exits import Exit, exit_codes, exit_of
+from cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandFailed, query_error
 from cli.options import add_command, add_format_option, add_node_options, seconds
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def add_parser(subparsers: Any) -> None:
         "sql",
         "Ask a question in SQL; rows on stdout, the account of who answered last on stderr.",
         'pier sql "SELECT src, count(*) AS n FROM fw GROUP BY src ORDER BY n DESC LIMIT 10"',
+        exit_codes(),
     )
     sql.add_argument(
         "text",
@@ -47,6 +49,7 @@ def add_parser(subparsers: Any) -> None:
         "ufl",
         "Run a query written in UFL, PIER's dataflow language.",
         "pier ufl query.ufl --format json",
+        exit_codes(),
     )
     ufl.add_argument("file", metavar="FILE", type=Path, help="the query, or - to read it from standard input")
     ufl.set_defaults(run=run_ufl)
@@ -72,6 +75,14 @@ def add_parser(subparsers: Any) -> None:
         )
         parser.add_argument(
             "--taps", action="store_true", help="show messages from inside the query on stderr"
+        )
+        parser.add_argument(
+            "--allow-partial",
+            action="store_true",
+            help="exit with 0 also when nodes or rows are missing, or a limit ended the answer",
+        )
+        parser.add_argument(
+            "--allow-unknown", action="store_true", help="take a table that no node knows for an empty one"
         )
         parser.add_argument("--quiet", action="store_true", help="no progress line")
     explain = add_command(
@@ -131,11 +142,18 @@ async def _ask(args: argparse.Namespace, text: str, language: Language) -> int:
     from cli.reach import reach
 
     patience_s = args.timeout + _TIMEOUT_GRACE_S if args.timeout else float("inf")
-    code = EXIT_FAILED
+    code = Exit.FAILED
     # The receiver is there before the query is, so that no Ctrl-C finds a query without someone to cancel it.
     async with reach(args) as conn:
         with trio.open_signal_receiver(signal.SIGINT) as signals:
-            answer = conn.query(text, language, limits=_limits(args), params=dict(args.param))
+            answer = conn.query(
+                text,
+                language,
+                limits=_limits(args),
+                params=dict(args.param),
+                allow_partial=args.allow_partial,
+                allow_unknown=args.allow_unknown,
+            )
             if args.taps:
                 answer.taps(True)
             async with trio.open_nursery() as nursery:
@@ -145,7 +163,7 @@ async def _ask(args: argparse.Namespace, text: str, language: Language) -> int:
                     code = await _print(args, answer, text)
                 nursery.cancel_scope.cancel()
     if patience.cancelled_caught:
-        raise CommandFailed(f"no answer within {args.timeout:g} s")
+        raise CommandFailed(f"no answer within {args.timeout:g} s", Exit.LIMIT)
     return EXIT_INTERRUPTED if stopper.pressed else code
 
 
@@ -167,7 +185,7 @@ class Stopper:
             self._answer.cancel()
 
 
-async def _print(args: argparse.Namespace, answer: Answer, text: str) -> int:
+async def _print(args: argparse.Namespace, answer: Answer, text: str) -> Exit:
     from cli.live import LiveTable
     from cli.output import RowWriter, writer
     from cli.progress import ProgressLine
@@ -175,7 +193,7 @@ async def _print(args: argparse.Namespace, answer: Answer, text: str) -> int:
 
     line = ProgressLine(wanted=not args.quiet)
     rows: RowWriter = LiveTable(sys.stdout) if args.format == "table" else writer(args.format)
-    code = epochs = 0
+    code, epochs = Exit.COMPLETE, 0
     try:
         async for event in answer.events():
             if isinstance(event, Progress):
@@ -198,7 +216,7 @@ async def _print(args: argparse.Namespace, answer: Answer, text: str) -> int:
         line.clear()
         rows.flush()
         print(f"pier: {query_error(error, text)}", file=sys.stderr)
-        code = EXIT_FAILED
+        code = exit_of(error)
     sys.stdout.flush()
     if answer.account is not None:
         print(account_json(answer.account), file=sys.stderr)

@@ -215,7 +215,7 @@ async def _ask(
 ) -> Account:
     from cli.output import print_rows
 
-    answer = conn.query(query)
+    answer = conn.query(query, allow_partial=True)
     rows = (await answer.table()).to_pylist()
     assert answer.account is not None
     setattr(found, keep, rows)
@@ -236,7 +236,7 @@ async def _until_missed(conn: Connection, found: Findings, nodes: int) -> None:
     last = ""
     with trio.fail_after(PATIENCE_S):
         while True:
-            answer = conn.query("SELECT count(*) AS n FROM fw")
+            answer = conn.query("SELECT count(*) AS n FROM fw", allow_partial=True)
             rows = (await answer.table()).to_pylist()
             account = answer.account
             assert account is not None

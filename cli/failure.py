@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+from cli.exits import Exit
+
+EXIT_FAILED = Exit.FAILED
+EXIT_USAGE = Exit.USAGE
+EXIT_INTERRUPTED = Exit.INTERRUPTED
 #: Of a query's line shown above a caret.
 _LINE_CHARS_MAX = 200
 

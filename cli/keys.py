@@ -29,10 +29,10 @@ def add_parser(subparsers: Any) -> None:
         "                    node ids, a TLS certificate, and a token for the administrator\n"
         "new token NAME      a word for a client, with --role; printed once, only its hash is kept\n"
         "new node            a node's identity in a --data-dir, for a host that is not to have the authority\n"
-        "                    (`certify` is the same)\n"
+        "                    (`certify` is the same); with --name also a TLS certificate for that host alone\n"
         "rotate              stages a new ring key; once every node has it, rotate again to put it to use\n"
         "rotate token NAME   another word; the one before opens until --retire\n"
-        "rotate tls          another certificate for nodes to show\n"
+        "rotate tls          another certificate for nodes to show, or for the node with this --data-dir\n"
         "list                keys, tokens, certified and revoked nodes: names, ages and roles, never the keys\n"
         "revoke token NAME   its sessions end\n"
         "revoke node ID      it is let in no more\n"
@@ -52,7 +52,8 @@ def add_parser(subparsers: Any) -> None:
         metavar="HOST",
         action="append",
         default=[],
-        help="new, rotate tls: a name or address under which clients reach nodes; may be repeated",
+        help="new, new node, rotate tls: a name or address under which clients reach nodes, or this one; may be "
+        "repeated. A certificate is good for its names and for the machine itself",
     )
     parser.add_argument(
         "--role", action="append", choices=ROLES, default=[], help="new token: may be repeated; default ask"
@@ -75,7 +76,9 @@ def add_parser(subparsers: Any) -> None:
         "--days", metavar="N", type=float, help="new token: opens for so long; default for ever"
     )
     parser.add_argument("--note", metavar="TEXT", default="", help="new node: shown in the list")
-    parser.add_argument("--data-dir", metavar="D", type=Path, help="new node: the node's data directory")
+    parser.add_argument(
+        "--data-dir", metavar="D", type=Path, help="new node, rotate tls: the node's data directory"
+    )
     parser.add_argument(
         "--retire", action="store_true", help="rotate: drop what is older than the key, or word, in use"
     )
@@ -126,8 +129,14 @@ def _keyring(args: argparse.Namespace) -> Path:
 def _new(args: argparse.Namespace) -> None:
     from pier_node.key_files import KeysDir
 
-    ring = KeysDir(args.dir).make(args.name or ["localhost", "127.0.0.1", "::1"])
+    ring = KeysDir(args.dir).make(args.name)
     print(f"made keys in {args.dir}; give nodes security.keys_dir or --keys {args.dir}", file=sys.stderr)
+    if len(args.name) > 1:
+        print(
+            "one certificate for all of these names: whoever takes it from one host can pose as the others; "
+            "pier keys new node --name makes one a host",
+            file=sys.stderr,
+        )
     _print(args, _ring_rows(ring))
 
 
@@ -180,7 +189,7 @@ def _limits(texts: list[str]) -> list[float | None]:
 
 def _new_node(args: argparse.Namespace) -> None:
     from pier_node.data_dir import DataDir
-    from pier_node.key_files import KeysDir
+    from pier_node.key_files import KeysDir, TlsPair
 
     if args.data_dir is None:
         raise CommandFailed("pier keys new node needs --data-dir", EXIT_USAGE)
@@ -189,6 +198,9 @@ def _new_node(args: argparse.Namespace) -> None:
     identity = keys.certify(data.secret())
     data.certificate.write_text(identity.certificate.hex() + "\n")
     keys.record(identity.node_id, args.note or args.data_dir.name)
+    if args.name:
+        names = keys.renew_tls(args.name, TlsPair(data.tls_certificate, data.tls_key))
+        print(f"its TLS certificate is for {', '.join(names)}", file=sys.stderr)
     print(f"node {identity.node_id.hex()} is certified; copy {args.data_dir} to its host", file=sys.stderr)
 
 
@@ -228,12 +240,20 @@ def _rotate_token(args: argparse.Namespace) -> None:
 
 
 def _rotate_tls(args: argparse.Namespace) -> None:
-    from pier_node.key_files import KeysDir
+    from pier_node.data_dir import DataDir
+    from pier_node.key_files import KeysDir, TlsPair
 
     keys = KeysDir(args.dir)
-    keys.renew_tls(args.name)
+    if args.data_dir is not None:
+        data = DataDir(args.data_dir)
+        pair, where = TlsPair(data.tls_certificate, data.tls_key), "its host"
+    else:
+        pair, where = TlsPair(keys.tls_certificate, keys.tls_key), "every node that has none of its own"
+    names = keys.renew_tls(args.name, pair)
     print(
-        f"copy {keys.tls_certificate} and {keys.tls_key} to every node; clients need nothing", file=sys.stderr
+        f"a certificate for {', '.join(names)}: copy {pair.certificate} and {pair.key} to {where}; "
+        "clients need nothing",
+        file=sys.stderr,
     )
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import pyarrow as pa
 
-from cli.output import TableWriter
+from cli.output import TableWriter, cell
+from cli.terminal import control
 
 if TYPE_CHECKING:
     from pier_node.protocol.messages import Account
@@ -63,7 +64,7 @@ class LiveTable:
         if self._in_place:
             lines = [line[: size.columns - 1] for line in lines]
             if self._drawn_lines:
-                self._out.write(_BACK.format(self._drawn_lines))
+                control(self._out, _BACK.format(self._drawn_lines))
         lines.append(summary(account))
         if not self._in_place:
             lines.append("")
@@ -82,7 +83,7 @@ class LiveTable:
             table.write(batch.slice(0, left))
             rows += batch.num_rows
         table.flush()
-        lines = text.getvalue().splitlines() if rows else ["  ".join(self._schema.names)]
+        lines = text.getvalue().splitlines() if rows else ["  ".join(map(cell, self._schema.names))]
         if rows_max is not None and rows > rows_max:
             lines.append(f"… {rows - rows_max:,} more rows")
         return lines

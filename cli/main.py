@@ -1,7 +1,7 @@
 """The `pier` command: finds the module of a subcommand, parses its options, runs it, and says how it went.
 
-Only the module of the command that was typed is imported, so `pier --help` is quick. Exit codes: 0 done,
-1 failed, 2 wrong usage, 130 interrupted. Rows go to stdout, everything else to stderr.
+Only the module of the command that was typed is imported, so `pier --help` is quick. Exit codes are those of
+`cli.exits`. Rows go to stdout, everything else to stderr, and neither brings a terminal orders (`cli.terminal`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cli.failure import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, CommandFailed, describe
+from cli.exits import exit_codes, exit_of
+from cli.failure import EXIT_INTERRUPTED, EXIT_USAGE, CommandFailed, describe
+from cli.terminal import guarded
 
 #: Command, the module that has it, and what it is for, in the order people meet them.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -43,6 +45,7 @@ start here:
   pier sql "SELECT count(*) FROM fw"          ask them
 
 `pier COMMAND --help` explains a command.
+
 """
 
 
@@ -52,6 +55,11 @@ def commands() -> list[tuple[str, str, str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    with guarded():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser, command = _parser(arguments)
     try:
@@ -77,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if text is None:
             raise
         print(f"pier: {text}", file=sys.stderr)
-        return EXIT_FAILED
+        return exit_of(error)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -103,7 +111,7 @@ def _parser(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse
         usage="pier COMMAND [OPTIONS]",
         description="Ask many hosts one question, get one answer and an honest account of who gave it.\n\n"
         f"commands:\n{listing}",
-        epilog=_EPILOG,
+        epilog=_EPILOG + exit_codes(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pier {_version(arguments)}")

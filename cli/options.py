@@ -9,14 +9,18 @@ FORMATS = ("table", "json", "csv", "arrow")
 
 
 def add_command(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, example: str
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    text: str,
+    example: str,
+    more: str = "",
 ) -> argparse.ArgumentParser:
-    """A subcommand with a description and an example in its help."""
+    """A subcommand with a description and an example in its help, and whatever else is to be known."""
     return subparsers.add_parser(
         name,
         help=text.splitlines()[0],
         description=text,
-        epilog=f"example:\n  {example}",
+        epilog=f"example:\n  {example}" + (f"\n\n{more}" if more else ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -29,8 +33,24 @@ def add_node_options(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--dir", metavar="D", type=Path, help="a cluster's directory: any node of it that answers"
     )
-    group.add_argument("--tls-ca", metavar="FILE", type=Path, help="use TLS and trust this authority")
+    group.add_argument(
+        "--tls-ca",
+        metavar="FILE",
+        type=Path,
+        help="use TLS and trust this authority; the node's certificate must be for the host of --node",
+    )
     group.add_argument("--tls", action="store_true", help="use TLS and trust the system's authorities")
+    group.add_argument(
+        "--tls-name",
+        metavar="HOST",
+        help="the name that the node's certificate must be for; default its host",
+    )
+    group.add_argument(
+        "--tls-any-name",
+        action="store_true",
+        help="with --tls-ca: take any certificate of the authority. Whoever has the key of one host can then pose as "
+        "the node, and gets your token",
+    )
     group.add_argument(
         "--token-file", metavar="FILE", type=Path, help="file with the word the node wants to hear"
     )

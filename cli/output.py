@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TextIO
 
 import pyarrow as pa
 
+from cli.failure import EXIT_USAGE, CommandFailed
+from cli.terminal import shown
+
 if TYPE_CHECKING:
     from pier_node.protocol.messages import Account
 
@@ -47,6 +50,10 @@ def writer(form: str, out: TextIO | None = None) -> RowWriter:
     if form == "csv":
         return CsvWriter(out.buffer if hasattr(out, "buffer") else out)  # type: ignore[arg-type]
     if form == "arrow":
+        if out.isatty():
+            raise CommandFailed(
+                "an Arrow stream is not for a terminal; write it into a file or pipe", EXIT_USAGE
+            )
         return ArrowWriter(out.buffer if hasattr(out, "buffer") else out)  # type: ignore[arg-type]
     return TableWriter(out)
 
@@ -79,8 +86,8 @@ class JsonWriter:
 
     def _rows(self, batch: pa.RecordBatch, more: dict[str, int]) -> None:
         for row in batch.to_pylist():
-            shown = {**row, **more}
-            self._out.write(json.dumps(shown, default=plain, ensure_ascii=False, allow_nan=True) + "\n")
+            fields = {**row, **more}
+            self._out.write(json_text(fields) + "\n")
 
 
 class CsvWriter:
@@ -142,7 +149,7 @@ class TableWriter:
         self._widths: list[int] = []
 
     def write(self, batch: pa.RecordBatch, epoch: int | None = None) -> None:
-        names = list(batch.schema.names)
+        names = [cell(name) for name in batch.schema.names]
         if names != self._names:
             self.flush()
             self._names, self._widths = names, []
@@ -195,8 +202,19 @@ def cell(value: Any) -> str:
         return f"{value:.6g}" if math.isfinite(value) else str(value)
     text = value if isinstance(value, str) else str(plain_tree(value))
     if not text.isprintable():
-        text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+        text = shown(text).replace("\n", "\\n").replace("\t", "\\t")
     return text if len(text) <= CELL_CHARS_MAX else text[: CELL_CHARS_MAX - 1] + "…"
+
+
+def json_text(value: Any) -> str:
+    """JSON as people like to read it: letters of all scripts as they are, whatever a terminal might act upon escaped.
+    It is the same JSON."""
+    text = json.dumps(value, default=plain, ensure_ascii=False, allow_nan=True)
+    return text if text.isprintable() else "".join(map(_json_char, text))
+
+
+def _json_char(char: str) -> str:
+    return char if char.isprintable() else json.dumps(char)[1:-1] if char != "\x7f" else "\\u007f"
 
 
 def plain(value: Any) -> Any:

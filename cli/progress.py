@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from cli.terminal import control
+
+#: Back to the beginning of a line that is empty then.
+_CLEARED = "\r\x1b[K"
 #: Redrawing more often than the eye follows costs time and flickers.
 REDRAW_S = 0.1
 
@@ -25,13 +29,14 @@ class ProgressLine:
         if not self._on or 0 <= elapsed_s - self._drawn_s < REDRAW_S:
             return
         self._drawn_s = elapsed_s
-        self._out.write(f"\r\x1b[K{text}")
+        control(self._out, _CLEARED)
+        self._out.write(text)
         self._out.flush()
         self._shown = True
 
     def clear(self) -> None:
         if self._shown:
-            self._out.write("\r\x1b[K")
+            control(self._out, _CLEARED)
             self._out.flush()
             self._shown = False
 

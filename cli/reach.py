@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ssl
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cli.failure import EXIT_USAGE, CommandFailed
 from pier_node.client import DEFAULT_PORT, ConnectFailed, Connection, connect
@@ -15,6 +16,10 @@ from pier_node.config.addresses import AddressError, split_address
 from pier_node.tls import TlsError, client_context
 
 AGENT = "pier-cli"
+ANY_NAME = (
+    "pier: WARNING: --tls-any-name: the name in the node's certificate is not checked; "
+    "whoever has the key of any host of the ring can pose as this node"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Way:
     port: int
     tls: ssl.SSLContext | None
     token: str
+    #: The name that its certificate must be for; its host when None.
+    name: str | None = None
 
 
 @asynccontextmanager
@@ -33,7 +40,13 @@ async def reach(args: argparse.Namespace) -> AsyncIterator[Connection]:
     last: ConnectFailed | None = None
     for way in ways(args):
         opened = connect(
-            way.host, way.port, token=way.token, tls=way.tls, timeout_s=args.connect_timeout, agent=AGENT
+            way.host,
+            way.port,
+            token=way.token,
+            tls=way.tls,
+            server_name=way.name,
+            timeout_s=args.connect_timeout,
+            agent=AGENT,
         )
         try:
             conn = await opened.__aenter__()
@@ -53,18 +66,28 @@ async def reach(args: argparse.Namespace) -> AsyncIterator[Connection]:
 
 def ways(args: argparse.Namespace) -> Iterator[Way]:
     try:
-        tls = client_context(args.tls_ca) if args.tls_ca else client_context() if args.tls else None
+        tls = _tls(args)
         token = args.token_file.read_text().strip() if args.token_file else ""
     except TlsError as error:
         raise CommandFailed(str(error)) from None
     if args.node is not None:
-        yield _way(args.node, tls, token)
+        yield replace(_way(args.node, tls, token), name=args.tls_name)
         return
     directory = ClusterDir(args.dir or default_cluster_dir())
     if args.dir is None and not directory.running():
         yield _way(f"127.0.0.1:{DEFAULT_PORT}", tls, token)
         return
     yield from cluster_ways(directory, tls, token)
+
+
+def _tls(args: argparse.Namespace) -> ssl.SSLContext | None:
+    if args.tls_any_name and not args.tls_ca:
+        raise CommandFailed("--tls-any-name goes with --tls-ca", EXIT_USAGE)
+    if args.tls_any_name:
+        print(ANY_NAME, file=sys.stderr)
+    if args.tls_ca:
+        return client_context(args.tls_ca, check_names=not args.tls_any_name)
+    return client_context() if args.tls else None
 
 
 def cluster_ways(directory: ClusterDir, tls: ssl.SSLContext | None = None, token: str = "") -> Iterator[Way]:

@@ -95,7 +95,9 @@ class Prompt:
         async def names() -> list[str]:
             async with reach(self._args) as conn:
                 tables = await conn.tables()
-            return [name for table in tables for name in (table.name, *table.columns)]
+            names = (name for table in tables for name in (table.name, *table.columns))
+            # Readline writes what it offers to the terminal by itself.
+            return [name for name in names if name.isprintable()]
 
         try:
             return trio.run(names)

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from cli.options import add_command, add_format_option, add_node_options, positive, seconds
+from cli.terminal import control
 
 #: Moves to the top left and clears: what a terminal shows is replaced.
 CLEAR = "\x1b[H\x1b[2J"
@@ -98,7 +99,7 @@ def _print(args: argparse.Namespace, facts: dict[str, Any]) -> None:
 def _print_changes(facts: dict[str, Any], before: dict[str, Any]) -> None:
     """What the node is, then every figure that is moving, with its speed."""
     if sys.stdout.isatty():
-        print(CLEAR, end="")
+        control(sys.stdout, CLEAR)
     print(
         f"node {facts['node'][:12]} at {facts['address']}, {'on the ring' if facts['joined'] else 'not on the ring'}, "
         f"{facts['neighbours']} neighbours, up {facts['uptime_s']:g} s, version {facts['version']}"

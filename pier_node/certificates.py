@@ -1,7 +1,8 @@
 """A cluster's own certificate authority for client connections: made once, trusted by its clients.
 
-Keys go in and out as PEM bytes; files are the business of `key_files.py`. One certificate serves all nodes
-of a cluster: clients check that the authority signed it, and nodes come and go without new certificates.
+Keys go in and out as PEM bytes; files are the business of `key_files.py`. Clients check that the authority signed a
+node's certificate and that it is for the name they connect to. Each host can have its own; one that all nodes share,
+for all their names, spares the copying and lets whoever takes it from one host pose as the others.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 #: An authority outlives the hardware; a node certificate is renewed with `pier keys rotate tls`.
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 825
+#: In every certificate of a node: who is on the same machine need not know what it is called outside.
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 #: Clocks differ; a certificate is valid a little before it is made.
 _EARLY = datetime.timedelta(hours=1)
 
@@ -46,7 +49,8 @@ def new_authority(cluster: str) -> SignedKey:
 
 
 def issue(authority: SignedKey, names: Sequence[str]) -> SignedKey:
-    """A certificate for nodes reached under these host names and addresses."""
+    """A certificate for nodes reached under these host names and addresses, and on their own machine."""
+    names = tuple(dict.fromkeys((*names, *LOOPBACK_NAMES)))
     signer = serialization.load_pem_private_key(authority.key, None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     issuer = x509.load_pem_x509_certificate(authority.certificate)

@@ -2,6 +2,7 @@
 
     node.secret         the Ed25519 secret behind its id, so that a restarted node takes its old place on the ring
     node.certificate    what the cluster's authority says of it, where ids are certified
+    tls-node.pem  .key  the certificate it shows to clients, where it has one of its own
     node.roster         the members of the ring as it last knew them (`roster_file`)
     node.json           process id, addresses and node id while it runs
     node.lock           locked while it runs; the lock dies with the process, however it dies
@@ -49,6 +50,14 @@ class DataDir:
     @property
     def certificate(self) -> Path:
         return self.path / "node.certificate"
+
+    @property
+    def tls_certificate(self) -> Path:
+        return self.path / "tls-node.pem"
+
+    @property
+    def tls_key(self) -> Path:
+        return self.path / "tls-node.key"
 
     def lock(self) -> int:
         """Makes the directory if need be and claims it for this process; keep the descriptor open."""

@@ -4,8 +4,8 @@
     authority.secret      certifies node ids; stays with whoever admits nodes
     authority.public      what nodes check certificates against
     tls-authority.pem     what clients trust
-    tls-authority.key     signs the nodes' certificate; stays with the authority
-    tls-node.pem  .key    the certificate nodes show to clients
+    tls-authority.key     signs the nodes' certificates; stays with the authority
+    tls-node.pem  .key    the certificate that nodes without one of their own show to clients
     tokens.json           who may ask, publish, administer, by the hash of each one's word; every node has it
     client.token          the administrator's own word
     revoked.json          node ids that are not let in any more; every node has it
@@ -102,7 +102,7 @@ class KeysDir:
         tls = new_authority(self.path.resolve().parent.name)
         _write_public(self.tls_authority, tls.certificate.decode())
         write_secret(self.tls_authority.with_suffix(".key"), tls.key.decode())
-        self._show(issue(tls, names))
+        TlsPair(self.tls_certificate, self.tls_key).write(issue(tls, names))
         word = fresh_word()
         write_secret(self.token, word + "\n")
         administrator = Token(ADMINISTRATOR, ("administer",), (tokens.digest(word),), int(time.time()))
@@ -111,17 +111,16 @@ class KeysDir:
         write_keyring(self.keyring, ring)
         return ring
 
-    def renew_tls(self, names: Sequence[str]) -> None:
-        """Another certificate for nodes to show to clients; running nodes take it up."""
+    def renew_tls(self, names: Sequence[str], pair: TlsPair | None = None) -> list[str]:
+        """Another certificate to show to clients, of all nodes or of the one whose pair it is; running nodes take it
+        up. Without names, for those of the certificate before; returns them."""
         authority = SignedKey(
             _read_public(self.tls_authority).encode(), _read(self.tls_authority.with_suffix(".key")).encode()
         )
-        self._show(issue(authority, names or names_of(_read_public(self.tls_certificate).encode())))
-
-    def _show(self, shown: SignedKey) -> None:
-        # The key first: a node that reads in between finds a pair that does not fit, and keeps the old one.
-        write_secret(self.tls_key, shown.key.decode(), replace=True)
-        _write_public(self.tls_certificate, shown.certificate.decode())
+        pair = pair or TlsPair(self.tls_certificate, self.tls_key)
+        names = names or names_of(_read_public(pair.certificate).encode())
+        pair.write(issue(authority, names))
+        return list(names)
 
     def certify(self, node_secret: bytes) -> Identity:
         """A node's identity, certified with the secret half of the authority."""
@@ -140,6 +139,23 @@ class KeysDir:
         note = read_nodes(self.certified).get(node_id.hex(), NodeRecord(0)).note
         known[node_id.hex()] = NodeRecord(int(time.time()), note)
         write_nodes(self.revoked, known)
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPair:
+    """Where a certificate and its key lie."""
+
+    certificate: Path
+    key: Path
+
+    def write(self, shown: SignedKey) -> None:
+        # The key first: a node that reads in between finds a pair that does not fit, and keeps the old one.
+        write_secret(self.key, shown.key.decode(), replace=True)
+        _write_public(self.certificate, shown.certificate.decode())
+
+    @property
+    def exists(self) -> bool:
+        return self.certificate.exists() and self.key.exists()
 
 
 def read_keyring(path: Path) -> Keyring:

@@ -18,6 +18,7 @@ from pier_node.service import (
     Failure,
     Feed,
     FeedControl,
+    LogName,
     LogState,
     MembersView,
     NodeStatus,
@@ -94,13 +95,13 @@ class ComposedService:
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         self.engine.describe(request, done)
 
-    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+    def open_log(self, log: LogName, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
         self.engine.open_log(log, lease_s, request, done)
 
-    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None:
+    def log(self, log: LogName, action: str, offset: int, done: Reply[LogState]) -> None:
         self.engine.log(log, action, offset, done)
 
-    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle:
+    def read_log(self, log: LogName, start: int, end: int, sink: AnswerSink) -> QueryHandle:
         return self.engine.read_log(log, start, end, sink)
 
 
@@ -155,12 +156,12 @@ class NoEngine:
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None:
         done(NO_ENGINE)
 
-    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+    def open_log(self, log: LogName, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
         done(NO_ENGINE)
 
-    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None:
+    def log(self, log: LogName, action: str, offset: int, done: Reply[LogState]) -> None:
         done(NO_ENGINE)
 
-    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle:
+    def read_log(self, log: LogName, start: int, end: int, sink: AnswerSink) -> QueryHandle:
         sink.fail(NO_ENGINE)
         return NothingRuns()

@@ -14,10 +14,11 @@ from overlay.ring import from_wire
 from overlay.roster.roster import Roster
 from overlay.stack import OverlayNode
 from overlay.transport import MessageHost, open_messenger
-from pier_node.access.rates import RateLimits
+from pier_node.access.rates import Hold, RateLimits
 from pier_node.access.tokens import TokenBook
 from pier_node.config import Config
 from pier_node.engine.published import LoadJournal
+from pier_node.engine.result_log import LogLimits
 from pier_node.engine.service import QueryService
 from pier_node.engine.tables import NodeTables
 from pier_node.node_service import ComposedService
@@ -27,7 +28,8 @@ from pier_node.protocol.server import ServerLimits
 from pier_node.security import Credentials
 from pier_node.server import ClientServer, ServerOptions
 from pier_node.service import NodeStatus
-from pier_node.session import SessionJournal, SessionLimits
+from pier_node.session import SessionJournal
+from pier_node.session_limits import SessionLimits
 from query.engine.node import NODE_MESSAGES, EngineNode
 from runtime.api import Runtime
 from runtime.message import Codec
@@ -87,7 +89,8 @@ def build_node(
     )
     assert overlay.roster is not None
     tables = NodeTables()
-    engine = EngineNode(runtime, overlay, tables, services)
+    most = config.client.memory_bytes_max
+    engine = EngineNode(runtime, overlay, tables, services, client_memory_bytes_max=most)
 
     def snapshots() -> dict[str, object]:
         return {
@@ -99,10 +102,12 @@ def build_node(
             **figures(),
             "staging": queries.staging.statistics(),
             "loads": queries.published.statistics(),
-            "logs": {"kept": len(queries.logs), "expired": queries.logs.expired},
+            "logs": queries.logs.statistics(),
         }
 
-    queries = QueryService(runtime, engine, config.limits, config.client.staged_bytes_max, loads)
+    queries = QueryService(
+        runtime, engine, config.limits, config.client.staged_bytes_max, loads, log_limits(config)
+    )
     facts = OverlayFacts(
         runtime, overlay.router, overlay.dht, describe, snapshots, overlay.spread, overlay.roster
     )
@@ -123,8 +128,29 @@ def server_options(config: Config, tokens: TokenBook | None) -> ServerOptions:
     machine = ServerLimits(
         client.requests_max, client.backlog_bytes_max, client.feed_credit_bytes, liveness=liveness
     )
-    session = SessionLimits(machine, client.connection_backlog_bytes_max, client.reader_stall_s)
-    rates = RateLimits(
-        client.requests_per_s, client.request_burst, client.queries_max, client.publish_bytes_per_s
+    session = SessionLimits(
+        machine,
+        client.connection_backlog_bytes_max,
+        client.reader_stall_s,
+        client.call_s_max,
+        client.publish_s_max,
     )
+    holds_max = {
+        Hold.CONNECTIONS: client.connections_per_client_max,
+        Hold.QUERIES: client.queries_max,
+        Hold.PUBLICATIONS: client.publications_max,
+        Hold.LOGS: client.logs_max,
+        Hold.LOG_BYTES: client.logs_bytes_max,
+        Hold.STAGED_BYTES: client.staged_bytes_per_client_max,
+        Hold.BACKLOG_BYTES: client.backlog_bytes_per_client_max,
+        Hold.INPUT_BYTES: client.input_bytes_per_client_max,
+    }
+    rates = RateLimits(client.requests_per_s, client.request_burst, client.publish_bytes_per_s, holds_max)
     return ServerOptions(client.connections_max, tokens, client.connections_per_address_max, rates, session)
+
+
+def log_limits(config: Config) -> LogLimits:
+    client = config.client
+    return LogLimits(
+        client.logs_total_max, client.log_bytes_max, client.logs_total_bytes_max, client.log_lease_s_max
+    )

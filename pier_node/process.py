@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -27,7 +28,7 @@ from overlay.roster.member import Profile
 from overlay.transport.identity import SECRET_BYTES
 from pier_node.config import Config, ConfigError, load, parse_source
 from pier_node.data_dir import DataDir, DataDirError, NodeState, write_state
-from pier_node.http.door import HttpDoor
+from pier_node.http.door import HttpDoor, HttpLimits
 from pier_node.joining import Joining
 from pier_node.journal import Journal
 from pier_node.key_files import KeyFilesError
@@ -52,6 +53,8 @@ from runtime.native.secret_files import fresh_secret
 #: How long the goodbyes may take to leave the machine.
 GOODBYE_S = 0.5
 _GOODBYE_LOOK_S = 0.01
+#: Open files and connections of one node: all streams that the runtime allows, and files beside.
+DESCRIPTORS = 8_192
 
 
 #: The exit code of a node that was put out; a supervisor should not start it again.
@@ -141,7 +144,7 @@ class NodeProcess:
                         runtime, "client.listen", at.door, parts.server.accept, self.credentials.tls
                     )
                 if at.http is not None:
-                    http = HttpDoor(runtime, parts.status, parts.snapshots)
+                    http = HttpDoor(runtime, parts.status, parts.snapshots, self._http_limits())
                     self.http_address = self._listen(runtime, "http.listen", at.http, http.accept, None)
                 settle()
                 self._write_state(runtime, cleanup)
@@ -163,6 +166,10 @@ class NodeProcess:
                 if kept is not None:
                     await kept.save()
             parts.messenger.close()
+
+    def _http_limits(self) -> HttpLimits:
+        http = self.config.http
+        return HttpLimits(http.connections_max, http.connections_per_address_max, http.request_timeout_s)
 
     def _describe(self, status: NodeStatus) -> NodeStatus:
         return replace(
@@ -290,8 +297,17 @@ class NodeProcess:
         scope.cancel()
 
 
+def _allow_descriptors() -> None:
+    """As many open files as the system lets this process have: often that is fewer than connections may be open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 async def run_node(config: Config) -> None:
     """Runs a node until it is told to stop."""
+    _allow_descriptors()
     with ExitStack() as held:
         data = DataDir(Path(config.node.data_dir)) if config.node.data_dir else None
         try:

@@ -6,10 +6,13 @@ the whole connection otherwise.
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from pier_node.protocol import messages as m
 from pier_node.protocol.arrow import schema_bytes
+from pier_node.protocol.fields import BYTES_MAX
 from pier_node.service import (
     Description,
     Failure,
@@ -26,6 +29,8 @@ PROSE_CHARS_MAX = 20_000
 NAME_CHARS_MAX = 1_000
 #: Entries of a listing beyond which it says less but still arrives in one frame.
 ENTRIES_MAX = 10_000
+#: Larger counts, which no honest node has, are told as this.
+COUNT_MAX = BYTES_MAX
 
 
 def clip(text: str, chars_max: int = PROSE_CHARS_MAX) -> str:
@@ -33,10 +38,34 @@ def clip(text: str, chars_max: int = PROSE_CHARS_MAX) -> str:
 
 
 def bounded_account(account: m.Account) -> m.Account:
-    if len(account.notes) <= m.NAMES_MAX and all(len(note) <= PROSE_CHARS_MAX for note in account.notes):
-        return account
-    notes = tuple(clip(note) for note in account.notes[: m.NAMES_MAX])
-    return msgspec.structs.replace(account, notes=notes)
+    """Texts and counts as the protocol carries them: what peers reported never costs a client its connection."""
+    counts = ("asked", "answered", "empty", "failed", "unreachable", "absent", "rows", "bytes")
+    return msgspec.structs.replace(
+        account,
+        query=clip(account.query, NAME_CHARS_MAX),
+        notes=tuple(clip(note) for note in account.notes[: m.NAMES_MAX]),
+        dropped={
+            clip(reason, NAME_CHARS_MAX): _count(count)
+            for reason, count in islice(account.dropped.items(), m.NAMES_MAX)
+        },
+        causes={cause: _count(count) for cause, count in islice(account.causes.items(), m.NAMES_MAX)},
+        **{name: _count(getattr(account, name)) for name in counts},
+    )
+
+
+def _count(value: int) -> int:
+    return max(0, min(value, COUNT_MAX))
+
+
+def _table_entry(entry: m.TableEntry) -> m.TableEntry:
+    """A table with more columns than a message names is listed with the first of them."""
+    return msgspec.structs.replace(
+        entry,
+        name=clip(entry.name, NAME_CHARS_MAX),
+        columns=tuple(clip(each, NAME_CHARS_MAX) for each in entry.columns[: m.NAMES_MAX]),
+        types=tuple(clip(each, NAME_CHARS_MAX) for each in entry.types[: m.NAMES_MAX]),
+        keys=tuple(clip(each, NAME_CHARS_MAX) for each in entry.keys[: m.NAMES_MAX]),
+    )
 
 
 def failure_message(request: int, failure: Failure) -> m.Failed:
@@ -76,7 +105,7 @@ def reply_message(request: int, result: object) -> Message:
 def tables_message(request: int, result: tuple[m.TableEntry, ...] | Failure) -> Message:
     if isinstance(result, Failure):
         return failure_message(request, result)
-    return m.TablesAre(request, result[:ENTRIES_MAX])
+    return m.TablesAre(request, tuple(map(_table_entry, result[:ENTRIES_MAX])))
 
 
 def queries_message(request: int, result: tuple[m.QueryEntry, ...] | Failure) -> Message:

@@ -25,6 +25,7 @@ from pier_node.data_dir import DataDir
 from pier_node.key_files import (
     KeyFilesError,
     KeysDir,
+    TlsPair,
     read_keyring,
     read_nodes,
     read_public_hex,
@@ -87,8 +88,12 @@ def load_credentials(config: Config, secret: bytes, data: DataDir | None) -> Cre
     keyring_file = _file(named.keyring, keys.keyring)
     keyring = read_keyring(keyring_file) if keyring_file else None
     identity = _identity(config, secret, keys, data)
-    certificate = _file(named.tls_certificate, keys.tls_certificate)
-    key = _file(named.tls_key, keys.tls_key)
+    shown = TlsPair(keys.tls_certificate, keys.tls_key)
+    own = TlsPair(data.tls_certificate, data.tls_key) if data is not None else shown
+    # A node's own certificate goes before the one that all share.
+    shown = own if own.exists else shown
+    certificate = _file(named.tls_certificate, shown.certificate)
+    key = _file(named.tls_key, shown.key)
     if bool(certificate) != bool(key):
         raise SecurityError("security.tls_certificate and security.tls_key go together: one is missing")
     tokens = _file(named.tokens, keys.tokens)

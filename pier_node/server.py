@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pier_node.access.clients import ANYONE, Client
-from pier_node.access.rates import ClientFigures, RateLimits, Shares
+from pier_node.access.rates import ClientFigures, RateLimits, Shares, ShareTotals
 from pier_node.access.tokens import TokenBook
 from pier_node.protocol import messages as m
 from pier_node.protocol.frames import frame
 from pier_node.service import NodeService
-from pier_node.session import Session, SessionCounters, SessionJournal, SessionLimits
+from pier_node.session import Session, SessionJournal
+from pier_node.session_limits import SessionCounters, SessionLimits
 from runtime.api import Runtime, Stream
 
 #: What this end of the protocol can do; which languages are understood is the engine's affair.
@@ -45,6 +46,8 @@ class ServerStatistics:
     refused_by_address: int
     tokens_refused: int
     tokens_revoked: int
+    #: All that clients wanted without a right to it, or beyond what one may have.
+    totals: ShareTotals
     sessions: SessionCounters
     #: By name of the token or, without one, by address.
     client: Mapping[str, ClientFigures]
@@ -143,6 +146,8 @@ class ClientServer:
         for session in self._sessions:
             counted.stale_messages += session.machine.stale_messages
             counted.requests_refused += session.machine.refused_requests
+            counted.unfit_messages += session.machine.unfit_messages
+            counted.unsaid += session.machine.unsaid
         return ServerStatistics(
             len(self._sessions),
             self._accepted,
@@ -150,6 +155,7 @@ class ClientServer:
             self._refused_by_address,
             self._tokens_refused,
             self._tokens_revoked,
+            replace(self._shares.totals),
             counted,
             self._shares.figures(),
         )

@@ -28,6 +28,7 @@ from typing import Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from pier_node.access.clients import ANYONE, Client
+from pier_node.access.rates import Share
 from pier_node.protocol.messages import (
     Account,
     Language,
@@ -44,11 +45,14 @@ from pier_node.protocol.messages import (
 )
 
 T = TypeVar("T")
+#: The kinds of failure that others than their makers look at: a client's rights, and a table that nobody has.
+FORBIDDEN = "forbidden"
+UNKNOWN_TABLE = "unknown_table"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a request could not be done. `kind` is one of `messages.FAILURE_KINDS`: whose fault it is."""
+    """Why a request could not be done. `kind` is one of `protocol.fields.FAILURE_KINDS`: whose fault it is."""
 
     kind: str
     message: str
@@ -73,6 +77,8 @@ class QueryRequest:
     client: str = ""
     part: Slice | None = None
     who: Client = ANYONE
+    #: What this client holds of the node: rows that are kept for it count there.
+    share: Share = field(default_factory=Share)
     #: Whether a table that nobody knows is one without rows, instead of an error.
     unknown_tables: bool = False
 
@@ -150,6 +156,15 @@ class Publication:
     stage: Stage | None = None
     #: The token's name: its rows go when it may not publish any more.
     owner: str = ""
+    share: Share = field(default_factory=Share)
+
+
+@dataclass(frozen=True, slots=True)
+class LogName:
+    """A result log's name: the one its client gave it, and the name of the client's token. Each has its own."""
+
+    owner: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,13 +302,13 @@ class EngineService(Protocol):
 
     def describe(self, request: QueryRequest, done: Reply[Description]) -> None: ...
 
-    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+    def open_log(self, log: LogName, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
         """Runs a query into a log that is kept here, or finds the one of that name."""
         ...
 
-    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None: ...
+    def log(self, log: LogName, action: str, offset: int, done: Reply[LogState]) -> None: ...
 
-    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle: ...
+    def read_log(self, log: LogName, start: int, end: int, sink: AnswerSink) -> QueryHandle: ...
 
 
 class NodeService(OverlayService, EngineService, Protocol):

@@ -10,46 +10,38 @@ stops itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from pier_node.access.clients import ANYONE, Client
-from pier_node.access.rates import Share
-from pier_node.access.rights import judged
+from pier_node.access.rates import Hold, Share
+from pier_node.access.rights import holds, judged, may_cancel
 from pier_node.protocol import messages as m
 from pier_node.protocol import server as machine
-from pier_node.protocol.server import OPENING, BatchArrived, BecameReady, Gone, ServerLimits, ServerMachine
+from pier_node.protocol.server import (
+    OPENING,
+    BatchArrived,
+    BecameReady,
+    Gone,
+    ServerMachine,
+    Spoilt,
+)
 from pier_node.reply_form import failure_message, queries_message, reply_message, tables_message
-from pier_node.service import Failure, NodeService, Publication, QueryRequest, Settlement
+from pier_node.service import (
+    FORBIDDEN,
+    Failure,
+    LogName,
+    NodeService,
+    Publication,
+    QueryRequest,
+    Settlement,
+)
+from pier_node.session_holdings import Holdings
+from pier_node.session_limits import SessionCounters, SessionLimits
 from pier_node.session_sinks import Answer, Publishing
 from runtime.api import Clock, Stream, Timer
 from runtime.message import Message
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """What one client may hold of a node, and how long it may keep it waiting."""
-
-    machine: ServerLimits = field(default_factory=ServerLimits)
-    #: Answer rows kept for all queries of one connection while its client does not read.
-    backlog_bytes_max: int = 16 << 20
-    #: How long an answer waits for its reader before it is given up. Long enough for a person with a pager.
-    reader_stall_s: float = 600.0
-
-
-@dataclass(slots=True)
-class SessionCounters:
-    """What all sessions of a node have in common: how often something had to be refused or dropped."""
-
-    requests: int = 0
-    requests_refused: int = 0
-    stale_messages: int = 0
-    protocol_errors: int = 0
-    service_errors: int = 0
-    taps_dropped: int = 0
-    answers_given_up: int = 0
 
 
 class SessionJournal(Protocol):
@@ -83,7 +75,6 @@ class Session:
         self.word = ""
         self._admits = admits
         self._share_of = share_of
-        self._share: Share | None = None
         self.counters = counters
         self.peer = stream.peer
         self._limits = limits
@@ -94,6 +85,10 @@ class Session:
         self._gone = gone
         self._answers: dict[int, Answer] = {}
         self._feeds: dict[int, Publishing] = {}
+        #: What this connection holds of its client's share, once the client is known.
+        self._holdings: Holdings | None = None
+        #: When requests that the node answers by itself must have been answered.
+        self._watched: dict[int, Timer] = {}
         self._writable = True
         self._timer: Timer | None = None
         stream.handle(self)
@@ -103,6 +98,15 @@ class Session:
 
     def received(self, data: bytes) -> None:
         self._dispatch(self.machine.receive(data, self._clock.now()))
+        self._count_input()
+
+    def _count_input(self) -> None:
+        """The beginning of a large message is the client's as much as the whole."""
+        holdings = None if self.machine.closed else self._holdings
+        if holdings is not None and holdings.waiting(Hold.INPUT_BYTES, self.machine.held_bytes):
+            too_much = holdings.share.too_much(Hold.INPUT_BYTES)
+            if too_much is not None:
+                self.close(too_much)
 
     def drained(self) -> None:
         if not self._writable:
@@ -134,23 +138,29 @@ class Session:
                 self.broke(request, type(event).__name__, error)
         self.flush()
 
-    def _admit(self, token: str) -> bool:
-        self.client, self.word = self._admits(token), token
-        if self.client is not None:
-            self._share = self._share_of(self.client)
-        return self.client is not None
+    def _admit(self, token: str) -> str:
+        """Why the client is not let in; empty when it is."""
+        client = self._admits(token)
+        if client is None:
+            return "token not accepted"
+        share = self._share_of(client)
+        words = share.take(Hold.CONNECTIONS)
+        if words is None:
+            self.client, self.word, self._holdings = client, token, Holdings(share)
+        return words or ""
 
     def _open(self, request: int, event: machine.Event) -> None:
         """A new request, if the client may."""
-        assert self.client is not None and self._share is not None and isinstance(event, OPENING)
+        assert self.client is not None and self._holdings is not None and isinstance(event, OPENING)
         self.counters.requests += 1
         self._drop_closed()
-        refused = judged(self.client, self._share, event, self._clock.now())
+        refused = judged(self.client, self._holdings.share, event, self._clock.now())
         if refused is not None:
             self.counters.requests_refused += 1
             self.finish(request, failure_message(request, refused))
-        else:
-            self._event(request, event)
+            return
+        self._holdings.opened(request, holds(event))
+        self._event(request, event)
 
     def _event(self, request: int, event: machine.Event) -> None:
         match event:
@@ -170,21 +180,34 @@ class Session:
             case m.Publish():
                 feed = self._feeds[request] = Publishing(self, request)
                 asked = Publication(
-                    event.table, event.keys, event.lifetime_s, self.label, event.stage, self._name()
+                    event.table,
+                    event.keys,
+                    event.lifetime_s,
+                    self.label,
+                    event.stage,
+                    self._name(),
+                    self._share,
                 )
                 feed.attach(self._service.publish(asked, feed))
+            case Spoilt():
+                self._fail(request, Failure("refused", event.why))
             case BatchArrived():
                 if publishing := self._feeds.get(request):
                     publishing.batch(event)
             case m.PublishEnd():
                 if publishing := self._feeds.get(request):
+                    self._watch(request, self._limits.publish_s_max, "client.publish_s_max")
                     publishing.end()
+            case m.Settle() | m.Unpublish():
+                self._watch(request, self._limits.publish_s_max, "client.publish_s_max")
+                self._call(request, event)
             case _:
+                self._watch(request, self._limits.call_s_max, "client.call_s_max")
                 self._call(request, event)
 
     def _ask(self, event: m.Ask) -> None:
         answer = self._answers[event.request] = Answer(self, event.request)
-        asked = self._query_request(event, event.limits, event.part)
+        asked = self._query_request(event, event.limits, event.part, event.unknown_tables)
         answer.attach(self._service.query(asked, answer))
 
     def _query_request(
@@ -192,6 +215,7 @@ class Session:
         event: m.Ask | m.Describe | m.OpenLog,
         limits: m.Limits | None = None,
         part: m.Slice | None = None,
+        unknown_tables: bool = False,
     ) -> QueryRequest:
         return QueryRequest(
             event.text,
@@ -201,15 +225,16 @@ class Session:
             self.label,
             part,
             self.client or ANYONE,
-            isinstance(event, m.Ask) and event.unknown_tables,
+            self._share,
+            unknown_tables,
         )
 
     def _name(self) -> str:
-        return self.client.name if self.client is not None else ""
+        return (self.client or ANYONE).name
 
-    def _own_log(self, log: str) -> str:
+    def _own_log(self, log: str) -> LogName:
         """Logs have the names their readers gave them: each client has its own."""
-        return f"{self.client.name}/{log}" if self.client is not None and self.client.name else log
+        return LogName(self._name(), log)
 
     def _call(self, request: int, event: machine.Event) -> None:
         """A question with one answer."""
@@ -247,7 +272,7 @@ class Session:
             case m.Unpublish(_, table, keys):
                 self._service.unpublish(table, keys, done)
             case m.OpenLog():
-                asked = self._query_request(event, event.limits)
+                asked = self._query_request(event, event.limits, unknown_tables=event.unknown_tables)
                 self._service.open_log(self._own_log(event.log), event.lease_s, asked, done)
             case m.LogCall(_, log, action, offset):
                 self._service.log(self._own_log(log), action, offset, done)
@@ -260,24 +285,28 @@ class Session:
             if isinstance(result, Failure) or client is None or client.administers:
                 done(result)
             else:
-                done(tuple(entry for entry in result if entry.client.startswith(f"{client.name}@")))
+                done(tuple(entry for entry in result if not may_cancel(client, entry.owner, entry.id)))
 
         self._service.queries(mine)
 
     def _cancel_any(self, query: str, done: Callable[[Failure | None], None]) -> None:
+        client = self.client or ANYONE
+
         def known(result: tuple[m.QueryEntry, ...] | Failure) -> None:
             if isinstance(result, Failure):
                 done(result)
-            elif any(entry.id == query for entry in result):
-                self._service.cancel(query, done)
+                return
+            owner = next((entry.owner for entry in result if entry.id == query), "")
+            refused = may_cancel(client, owner, query)
+            if refused is not None:
+                done(refused)
             else:
-                hint = "the role administer cancels those of others; pier queries lists them"
-                done(Failure("refused", f"no query {query} of yours runs here", hint=hint))
+                self._service.cancel(query, done)
 
-        if self.client is not None and self.client.administers:
+        if client.administers:
             self._service.cancel(query, done)
         else:
-            self._queries(known)
+            self._service.queries(known)
 
     def _cancel(self, request: int) -> None:
         if answer := self._answers.get(request):
@@ -289,6 +318,11 @@ class Session:
     # ---- what the sinks use --------------------------------------------------------------------------
 
     @property
+    def _share(self) -> Share:
+        assert self._holdings is not None, "nobody asks before the hello"
+        return self._holdings.share
+
+    @property
     def label(self) -> str:
         """Who asks, for lists and logs."""
         return (
@@ -297,7 +331,7 @@ class Session:
 
     def grant(self, request: int, size_bytes: int) -> None:
         """Lets a publishing client send more: at once, or as soon as its rate allows."""
-        delay_s = self._share.published(self._clock.now(), size_bytes) if self._share is not None else 0.0
+        delay_s = self._share.published(self._clock.now(), size_bytes)
         if delay_s > 0.0:
             self._clock.call_later(delay_s, self._grant_now, (request, size_bytes))
         else:
@@ -312,28 +346,68 @@ class Session:
     def open(self, request: int) -> bool:
         return request in self.machine.requests
 
-    def overfull(self) -> bool:
-        """Whether this connection's answers together wait for their readers beyond the limit."""
+    def overfull(self) -> str | None:
+        """Why no more rows can wait here for their readers: this connection's, or the client's over all of them."""
+        waiting, most = self._backlog_bytes(), self._limits.backlog_bytes_max
+        if waiting > most:
+            return f"{waiting} bytes wait on this connection (client.connection_backlog_bytes_max = {most})"
+        return self._share.too_much(Hold.BACKLOG_BYTES) if waiting else None
+
+    def _backlog_bytes(self) -> int:
+        """What waits here for readers; the client's share is told."""
         waiting = sum(self.machine.backlog_bytes(request) for request in self._answers)
-        return waiting > self._limits.backlog_bytes_max
+        if self._holdings is not None:
+            self._holdings.waiting(Hold.BACKLOG_BYTES, waiting)
+        return waiting
 
     def finish(self, request: int, message: Message) -> None:
         """The closing message of a request that still waits for one."""
         self._feeds.pop(request, None)
+        if timer := self._watched.pop(request, None):
+            timer.cancel()
         if self.machine.awaits_closing(request):
+            if isinstance(message, m.Failed) and message.kind == FORBIDDEN:
+                self._share.forbidden()
             self.machine.finish(message)
         if not self.open(request):
-            self._drop_answer(request)
+            self._drop(request)
         self.flush()
 
-    def _drop_answer(self, request: int) -> None:
-        if self._answers.pop(request, None) is not None and self._share is not None:
-            self._share.query_ended()
+    def _drop(self, request: int) -> None:
+        self._answers.pop(request, None)
+        if self._holdings is not None:
+            self._holdings.closed(request)
 
     def _drop_closed(self) -> None:
-        """Forgets answers whose last row has been read."""
-        for request in [request for request in self._answers if not self.open(request)]:
-            self._drop_answer(request)
+        """Forgets requests whose last row has been read."""
+        held = self._holdings.requests if self._holdings is not None else ()
+        for request in [request for request in held if not self.open(request)]:
+            self._drop(request)
+
+    def _watch(self, request: int, time_s: float, knob: str) -> None:
+        """No request outlives its time, whatever becomes of it inside."""
+        self._watched[request] = self._clock.call_later(time_s, self._overdue, (request, time_s, knob))
+
+    def _overdue(self, watched: tuple[int, float, str]) -> None:
+        request, time_s, knob = watched
+        self._watched.pop(request, None)
+        if not self.machine.awaits_closing(request):
+            return
+        self.counters.overdue += 1
+        failure = Failure(
+            "unavailable",
+            f"the node had no answer after {time_s:g} s ({knob})",
+            hint="the node's log may say why; ask another node, or ask again",
+        )
+        self._fail(request, failure)
+
+    def _fail(self, request: int, failure: Failure) -> None:
+        """Ends a request from this side, and what runs for it."""
+        if answer := self._answers.get(request):
+            answer.stop(failure)
+        elif feed := self._feeds.get(request):
+            feed.stop(failure)
+        self.finish(request, failure_message(request, failure))
 
     def broke(self, request: int, what: str, error: Exception) -> None:
         """The service raised: our fault, told to the client and the operator."""
@@ -343,15 +417,13 @@ class Session:
             "internal", f"{type(error).__name__}: {error}", hint="the node's log has the details"
         )
         try:
-            if answer := self._answers.get(request):
-                answer.stop(failure)
-            elif feed := self._feeds.get(request):
-                feed.stop(failure)
+            self._fail(request, failure)
         except Exception as second:
             self._journal.service_error(f"cancel after {what}", second)
-        self.finish(request, failure_message(request, failure))
+            self.finish(request, failure_message(request, failure))
 
     def flush(self) -> None:
+        self._backlog_bytes()
         keeps_up = True
         for piece in self.machine.take_output():
             keeps_up = self._stream.write(piece)
@@ -387,6 +459,8 @@ class Session:
     def _ended(self, reason: str) -> None:
         self.counters.stale_messages += self.machine.stale_messages
         self.counters.requests_refused += self.machine.refused_requests
+        self.counters.unfit_messages += self.machine.unfit_messages
+        self.counters.unsaid += self.machine.unsaid
         self.counters.protocol_errors += self.machine.broken
         for piece in self.machine.take_output():
             self._stream.write(piece)
@@ -394,9 +468,7 @@ class Session:
         if self._timer is not None:
             self._timer.cancel()
         running: list[Answer | Publishing] = [*self._answers.values(), *self._feeds.values()]
-        for request_number in list(self._answers):
-            self._drop_answer(request_number)
-        self._feeds.clear()
+        self._give_back()
         for request in running:
             try:
                 request.cancel(reason or "the client hung up")
@@ -404,3 +476,14 @@ class Session:
                 self._journal.service_error("cancel", error)
         self._journal.client_event("client gone", self.peer, reason=reason)
         self._gone(self)
+
+    def _give_back(self) -> None:
+        """The client holds nothing here any more."""
+        self._answers.clear()
+        self._feeds.clear()
+        for timer in self._watched.values():
+            timer.cancel()
+        self._watched.clear()
+        if self._holdings is not None:
+            self._holdings.give_back()
+            self._holdings = None

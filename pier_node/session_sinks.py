@@ -7,6 +7,7 @@ the end nothing more goes out, a producer that does not wait is stopped, a clien
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pier_node.protocol import messages as m
 from pier_node.protocol.errors import LocalProtocolError
 from pier_node.protocol.flow import BacklogFull
 from pier_node.protocol.server import BatchArrived
-from pier_node.reply_form import bounded_account, clip, failure_message, reply_message
+from pier_node.reply_form import NAME_CHARS_MAX, bounded_account, clip, failure_message, reply_message
 from pier_node.service import Failure, Feed, PublicationResult, QueryHandle
 from runtime.message import Message
 
@@ -80,8 +81,10 @@ class Answer:
         if self._ended or not self._session.open(self._request):
             return True
         try:
-            if self._session.overfull():
-                raise BacklogFull("the connection's answers together")
+            full = self._session.overfull()
+            if full is not None:
+                self.stop(replace(TOO_SLOW, message=f"{TOO_SLOW.message}: {full}"))
+                return False
             ready = self._session.machine.rows(self._request, table, batch, epoch)
         except BacklogFull:
             self.stop(TOO_SLOW)
@@ -122,7 +125,9 @@ class Answer:
         if not self._session.writable:
             self._session.counters.taps_dropped += 1
             return
-        self._session.machine.say(m.Tapped(self._request, node, operator, clip(text)))
+        self._session.machine.say(
+            m.Tapped(self._request, clip(node, NAME_CHARS_MAX), clip(operator, NAME_CHARS_MAX), clip(text))
+        )
         self._session.flush()
 
     def finish(self, account: m.Account) -> None:

@@ -34,16 +34,15 @@ def reload_server_context(context: ssl.SSLContext, certificate: Path, key: Path)
         raise TlsError(f"cannot use {certificate} with {key}: {error}") from None
 
 
-def client_context(authority: Path | None = None, *, check_hostname: bool | None = None) -> ssl.SSLContext:
-    """Trusts a cluster's own authority, or the system's when none is given.
-
-    A cluster's authority signs nothing but its nodes, so there the certificate is the proof and the name
-    is checked only on request; with the system's authorities the name is what is proved."""
+def client_context(authority: Path | None = None, *, check_names: bool = True) -> ssl.SSLContext:
+    """Trusts a cluster's own authority, or the system's when none is given, and takes a certificate for the name it was
+    issued for. Without `check_names` any certificate of a cluster's authority will do: then whoever has the key of one
+    host can pose as any other, and gets the tokens of those who connect to it."""
     if authority is None:
         context = ssl.create_default_context()
     else:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = bool(check_hostname)
+        context.check_hostname = check_names
         try:
             context.load_verify_locations(authority)
         except OSError as error:

@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", metavar="H:P,…", help="nodes to begin with; default 127.0.0.1:7701")
     parser.add_argument("--tls-ca", metavar="FILE", help="the ring's tls-authority.pem")
+    parser.add_argument("--tls-name", metavar="HOST", help="the name that the nodes' certificates are for")
     parser.add_argument("--token-file", metavar="FILE", help="the ring's client.token")
     parser.add_argument(
         "--master", metavar="URL", help="Spark's, where spark-submit does not say; default local[*,4]"
@@ -98,7 +99,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _options(args: argparse.Namespace, **more: Any) -> dict[str, str]:
-    given = {"nodes": args.nodes, "tlsCa": args.tls_ca, "tokenFile": args.token_file, **more}
+    given = {"nodes": args.nodes, "tlsCa": args.tls_ca, "tlsName": args.tls_name}
+    given |= {"tokenFile": args.token_file, **more}
     return {name: str(value) for name, value in given.items() if value is not None}
 
 

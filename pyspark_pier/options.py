@@ -24,9 +24,9 @@ LOG_LEASE_S = 600.0
 
 KNOWN = frozenset(
     {
-        "nodes", "token", "tokenfile", "tlsca", "query", "dbtable", "language", "numpartitions", "onincomplete",
-        "timelimit", "rowlimit", "bytelimit", "memorylimit", "table", "key", "lifetime", "loadid", "copies", "lease",
-        "maxrowspertrigger", "failondataloss", "path",
+        "nodes", "token", "tokenfile", "tlsca", "tlsname", "query", "dbtable", "language", "numpartitions",
+        "onincomplete", "timelimit", "rowlimit", "bytelimit", "memorylimit", "table", "key", "lifetime", "loadid",
+        "copies", "lease", "maxrowspertrigger", "failondataloss", "path",
         # Spark's own, which it passes on.
         "checkpointlocation", "queryname", "outputmode",
     }
@@ -40,6 +40,8 @@ class Access:
     nodes: tuple[tuple[str, int], ...]
     token: str = ""
     tls_ca: str = ""
+    #: The name that nodes' certificates must be for; each one's host when empty.
+    tls_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def access_of(options: Mapping[str, str]) -> Access:
             token = Path(options["tokenfile"]).read_text().strip()
         except OSError as error:
             raise OptionError(f"option tokenFile: {options['tokenfile']}: {error.strerror}") from None
-    return Access(tuple(nodes), token, options.get("tlsca", ""))
+    return Access(tuple(nodes), token, options.get("tlsca", ""), options.get("tlsname", ""))
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from pier_node.client import ConnectFailed, sync
@@ -26,9 +26,7 @@ def reach(access: Access, first: Iterable[str] = ()) -> Iterator[sync.Connection
     addresses = dict.fromkeys((*(split_address(text) for text in first if text), *access.nodes))
     problems = []
     for host, port in addresses:
-        opened = sync.connect(
-            host, port, token=access.token, tls=tls, timeout_s=CONNECT_TIMEOUT_S, agent=AGENT
-        )
+        opened = _connect(access, host, port, tls)
         try:
             conn = opened.__enter__()
         except ConnectFailed as error:
@@ -46,10 +44,22 @@ def reach(access: Access, first: Iterable[str] = ()) -> Iterator[sync.Connection
 def only(access: Access, address: str) -> Iterator[sync.Connection]:
     """A connection to one node and no other; raises ConnectFailed."""
     host, port = split_address(address)
-    with sync.connect(
-        host, port, token=access.token, tls=_tls(access), timeout_s=CONNECT_TIMEOUT_S, agent=AGENT
-    ) as conn:
+    with _connect(access, host, port, _tls(access)) as conn:
         yield conn
+
+
+def _connect(
+    access: Access, host: str, port: int, tls: ssl.SSLContext | None
+) -> AbstractContextManager[sync.Connection]:
+    return sync.connect(
+        host,
+        port,
+        token=access.token,
+        tls=tls,
+        server_name=access.tls_name or None,
+        timeout_s=CONNECT_TIMEOUT_S,
+        agent=AGENT,
+    )
 
 
 def _tls(access: Access) -> ssl.SSLContext | None:

@@ -134,7 +134,10 @@ class PierReader(DataSourceReader):
 
     def _ask(self, text: str, piece: Piece, opened: ExitStack) -> sync.Answer:
         conn = opened.enter_context(reach.reach(self._options.access, piece.nodes))
-        return conn.query(text, self._options.language, limits=self._options.limits, part=piece.part)
+        # What is missing is told in the job's own words, below.
+        return conn.query(
+            text, self._options.language, limits=self._options.limits, part=piece.part, allow_partial=True
+        )
 
 
 def check_complete(account: Account, strict: bool) -> None:

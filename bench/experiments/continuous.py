@@ -109,7 +109,8 @@ class Load:
             every=self.options.every,
             count=f"count = {self.epochs}" if ends else "",
         )
-        answer = conn.query(text, "ufl", limits=Limits(time_s=self.options.seconds + SPARE_S))
+        limits = Limits(time_s=self.options.seconds + SPARE_S)
+        answer = conn.query(text, "ufl", limits=limits, allow_partial=True)
         self.answers[number] = answer
         async for batch in answer:
             self.seen[number].take(batch.to_pylist())

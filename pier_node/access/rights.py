@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from pier_node.access.clients import Client
-from pier_node.access.rates import Share
+from pier_node.access.rates import Hold, Share
 from pier_node.protocol import messages as m
 from pier_node.protocol.server import OPENING
-from pier_node.service import Failure
-from query.plan import Constant, Plan
+from pier_node.service import FORBIDDEN, Failure
+from query.dataflow.normal import read_by, written_by
+from query.plan import Plan
 from runtime.message import Message
 
 
 def judged(client: Client, share: Share, event: Message, now_s: float) -> Failure | None:
-    """A message that opens a request: within the client's rates and rights? A query that may run counts as one
-    of the client's until `Share.query_ended`."""
+    """A message that opens a request: within the client's rates and rights? What it holds (`holds`) counts as the
+    client's until it is given back."""
     assert isinstance(event, OPENING)
     knob = share.request(now_s)
     if knob is not None:
         return Failure("limit", f"too many requests of this client ({knob})", hint="ask more slowly")
     refused = _right(client, event)
     if refused is not None:
-        share.rights_refused += 1
         return refused
-    knob = share.query() if isinstance(event, m.Ask | m.ReadLog) else None
-    if knob is not None:
-        return Failure(
-            "limit", f"too many queries of this client at once ({knob})", hint="wait for one to end"
-        )
+    hold = holds(event)
+    words = None if hold is None else share.take(hold)
+    return None if words is None else Failure("limit", words, hint="wait for one to end")
+
+
+def holds(event: Message) -> Hold | None:
+    """What a request holds of the node as long as it is open."""
+    match event:
+        case m.Ask() | m.ReadLog():
+            return Hold.QUERIES
+        case m.Publish():
+            return Hold.PUBLICATIONS
     return None
 
 
@@ -60,21 +67,31 @@ def may_publish(client: Client, namespace: str) -> Failure | None:
 
 
 def may_run(client: Client, plan: Plan, query_id: str) -> Failure | None:
-    """A query may always put into namespaces of its own, whose names carry its id; others are publications."""
-    for opgraph in plan.opgraphs:
-        for operator in opgraph.operators:
-            given = operator.settings.get("ns")
-            namespace = given.text if isinstance(given, Constant) else given
-            if operator.type == "put" and isinstance(namespace, str) and query_id not in namespace:
-                refused = may_publish(client, namespace)
-                if refused is not None:
-                    return refused
+    """Judged by what the operators' own classes say they write, with the options they will have. A query may put into
+    namespaces of its own, which carry its id and which it reads itself; all others are publications."""
+    read = set(read_by(plan))
+    for namespace in written_by(plan):
+        own = query_id in namespace and namespace in read
+        refused = None if own else may_publish(client, namespace)
+        if refused is not None:
+            return refused
     return None
+
+
+def may_cancel(client: Client, owner: str, query: str) -> Failure | None:
+    """`owner` is the name of the token that asked it, empty when nobody here knows."""
+    if client.administers or (client.name and owner == client.name):
+        return None
+    return Failure(
+        FORBIDDEN,
+        f"no query {query} of yours runs here",
+        hint="the role administer cancels those of others; pier queries lists them",
+    )
 
 
 def _refused(client: Client, what: str, needs: str) -> Failure:
     return Failure(
-        "refused",
+        FORBIDDEN,
         f"the token {client.name!r} does not allow to {what}",
         hint=f"it takes a token with {needs}",
     )

@@ -2,8 +2,14 @@
 
 from pier_node.client.connection import DEFAULT_PORT, Connection, connect
 from pier_node.client.errors import (
+    AnswerCancelled,
+    AnswerFailed,
+    AnswerIncomplete,
+    AnswerLimited,
+    AnswerPartial,
     ConnectFailed,
     ConnectionLost,
+    Forbidden,
     LimitReached,
     NodeFault,
     PierError,
@@ -11,6 +17,7 @@ from pier_node.client.errors import (
     Refused,
     RequestFailed,
     Unavailable,
+    UnknownTable,
 )
 from pier_node.client.requests import Answer, Feed, Piece
 from pier_node.protocol.messages import Account, Limits, Progress
@@ -19,10 +26,16 @@ __all__ = [
     "DEFAULT_PORT",
     "Account",
     "Answer",
+    "AnswerCancelled",
+    "AnswerFailed",
+    "AnswerIncomplete",
+    "AnswerLimited",
+    "AnswerPartial",
     "ConnectFailed",
     "Connection",
     "ConnectionLost",
     "Feed",
+    "Forbidden",
     "LimitReached",
     "Limits",
     "NodeFault",
@@ -33,5 +46,6 @@ __all__ = [
     "Refused",
     "RequestFailed",
     "Unavailable",
+    "UnknownTable",
     "connect",
 ]

@@ -39,6 +39,12 @@ CONNECT_TIMEOUT_S = 10.0
 #: How long leaving waits for a goodbye to get out.
 _CLOSE_GRACE_S = 1.0
 _READ_BYTES = 256 << 10
+#: OpenSSL's numbers for a certificate of another host name, mail address or IP address.
+_OTHER_NAME_CODES = (62, 63, 64)
+OTHER_NAME = (
+    "pier keys new node --name HOST makes a certificate for a host, pier keys rotate tls --name HOST adds to one; "
+    "--tls-name NAME connects to a host whose certificate has another name"
+)
 
 T = TypeVar("T", bound=Message)
 
@@ -94,7 +100,15 @@ async def _open_stream(
     except trio.TooSlowError:
         raise ConnectFailed(f"{host}:{port} did not answer within {timeout_s:g} s") from None
     except (OSError, ssl.SSLError, trio.BrokenResourceError) as error:
+        if isinstance(error.__cause__, ssl.SSLCertVerificationError) and _is_other_name(error.__cause__):
+            raise ConnectFailed(
+                f"{host}:{port} shows a certificate that is not for {server_name or host}", OTHER_NAME
+            ) from error
         raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}") from error
+
+
+def _is_other_name(error: ssl.SSLCertVerificationError) -> bool:
+    return error.verify_code in _OTHER_NAME_CODES
 
 
 def _reason(error: BaseException) -> str:
@@ -134,13 +148,16 @@ class Connection:
         params: Mapping[str, m.Scalar] | None = None,
         window_bytes: int = WINDOW_BYTES,
         part: m.Slice | None = None,
+        allow_partial: bool = False,
+        allow_unknown: bool = False,
     ) -> Answer:
         """Starts a query; rows come as the answer is iterated. Bounded by `window_bytes` ahead of the reader.
-        With `part`, only nodes of that part of the ring are asked."""
+        With `part`, only nodes of that part of the ring are asked. With `allow_partial`, an answer that nodes or rows
+        are missing from, or that a limit ended, is none the less an answer; with `allow_unknown`, a table that no node
+        knows is an empty one."""
         self._require_open()
-        return self._answer(
-            self.machine.ask(text, language, window_bytes, limits, params, part), window_bytes
-        )
+        request = self.machine.ask(text, language, window_bytes, limits, params, part, allow_unknown)
+        return self._answer(request, window_bytes, allow_partial)
 
     async def describe(
         self, text: str, language: m.Language = "sql", params: Mapping[str, m.Scalar] | None = None
@@ -174,11 +191,13 @@ class Connection:
         lease_s: float,
         limits: m.Limits | None = None,
         params: Mapping[str, m.Scalar] | None = None,
+        allow_unknown: bool = False,
     ) -> m.LogIs:
         """Runs a query whose rows the node keeps, numbered, until they are released; finds the log if it is there.
         It ends when nobody asks for it within the lease."""
         self._require_open()
-        return await self._call(m.LogIs, self.machine.open_log(log, text, language, lease_s, limits, params))
+        request = self.machine.open_log(log, text, language, lease_s, limits, params, allow_unknown)
+        return await self._call(m.LogIs, request)
 
     async def log(self, log: str, action: m.LogAction = "look", offset: int = 0) -> m.LogIs:
         """How a log stands; `release` lets its rows before `offset` go, `close` ends it."""
@@ -278,8 +297,8 @@ class Connection:
         if self._gone is not None:
             raise ConnectionLost(self._gone)
 
-    def _answer(self, number: int, window_bytes: int) -> Answer:
-        answer = Answer(self, number, window_bytes)
+    def _answer(self, number: int, window_bytes: int, allow_partial: bool = False) -> Answer:
+        answer = Answer(self, number, window_bytes, allow_partial)
         self._opened(answer)
         return answer
 

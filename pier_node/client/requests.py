@@ -15,10 +15,11 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import trio
 
-from pier_node.client.errors import ConnectionLost, PierError, error_of
+from pier_node.client.errors import AnswerIncomplete, ConnectionLost, PierError, error_of, incomplete
 from pier_node.protocol import client as protocol
 from pier_node.protocol import messages as m
 from pier_node.protocol.client import BatchReceived, ClientMachine
+from pier_node.protocol.errors import LocalProtocolError
 from pier_node.protocol.server import BecameReady, Gone
 from runtime.message import Message
 
@@ -97,11 +98,15 @@ AnswerEvent: TypeAlias = "Piece | m.Account | m.Tapped | m.Progress"
 class Answer(Request):
     """A query's answer as it comes: `async for batch in answer`; afterwards `answer.account` says who answered.
 
-    `progress` and, for continuous queries, `account` are also there while it runs. Used as a context manager
-    it cancels the query on the way out, if it still runs."""
+    An answer that turns out not to be whole ends in an `AnswerIncomplete` behind its rows, unless it was asked for with
+    `allow_partial`, or cancelled here. `progress` and, for continuous queries, `account` are also there while it runs;
+    an epoch that is not whole is told by its account alone. Used as a context manager it cancels the query on the way
+    out, if it still runs."""
 
-    def __init__(self, link: Link, number: int, window_bytes: int) -> None:
+    def __init__(self, link: Link, number: int, window_bytes: int, allow_partial: bool = False) -> None:
         super().__init__(link, number)
+        self._allow_partial = allow_partial
+        self._given_up = False
         self.progress: m.Progress | None = None
         self.account: m.Account | None = None
         self.taps_lost = 0
@@ -131,7 +136,8 @@ class Answer(Request):
         return self._ended
 
     async def events(self) -> AsyncIterator[AnswerEvent]:
-        """Rows, progress, accounts of epochs and taps in the order they came; ends with the final account."""
+        """Rows, progress, accounts of epochs and taps in the order they came; ends with the final account, and then
+        with an `AnswerIncomplete` if that says so."""
         while not self._ended:
             while self._events:
                 event = self._events.popleft()
@@ -146,6 +152,7 @@ class Answer(Request):
                     self._taps -= isinstance(event, m.Tapped)
                     yield event
             if self._ended:
+                self._require_whole()
                 return
             if self._error is not None:
                 self._ended = True
@@ -160,11 +167,24 @@ class Answer(Request):
 
     async def table(self) -> pa.Table:
         """The whole answer at once. A column that a batch lacks, or has no value of, is NULL there; types agree."""
-        tables = [pa.Table.from_batches([batch]) async for batch in self]
-        return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+        tables: list[pa.Table] = []
+        try:
+            async for batch in self:
+                tables.append(pa.Table.from_batches([batch]))
+        except AnswerIncomplete as error:
+            error.table = _together(tables)
+            raise
+        return _together(tables)
+
+    def _require_whole(self) -> None:
+        """Who cancels a query does not expect the whole of it."""
+        error = None if self.account is None else incomplete(self.account, self._allow_partial)
+        if error is not None and not self._given_up:
+            raise error
 
     def cancel(self) -> None:
         """Asks the node to end the query; what it has answered so far and the account still come."""
+        self._given_up = True
         self._link.machine.cancel(self.number)
         self._link.flush()
 
@@ -191,6 +211,10 @@ class Answer(Request):
             self._used_bytes = 0
 
 
+def _together(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables, promote_options="default") if tables else pa.table({})
+
+
 class Feed(Request):
     """A publication: `await feed.send(batch)` waits while the node is behind; `await feed.finish()` ends it."""
 
@@ -214,7 +238,13 @@ class Feed(Request):
 
     async def send(self, batch: pa.RecordBatch) -> None:
         await self._until(lambda: self._link.machine.is_ready(self.number))
-        self._link.machine.rows(self.number, self._table, batch)
+        try:
+            self._link.machine.rows(self.number, self._table, batch)
+        except LocalProtocolError as error:
+            # Nothing of it has left: the node need not be asked whether it would take it.
+            self._link.machine.cancel(self.number)
+            self._link.flush()
+            raise error_of(m.Failed(self.number, "limit", str(error))) from None
         self._link.flush()
 
     async def finish(self) -> m.Published:

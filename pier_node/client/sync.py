@@ -174,10 +174,19 @@ class Connection:
         params: Mapping[str, m.Scalar] | None = None,
         window_bytes: int = WINDOW_BYTES,
         part: m.Slice | None = None,
+        allow_partial: bool = False,
+        allow_unknown: bool = False,
     ) -> Answer:
         def ask() -> requests.Answer:
             return self._conn.query(
-                text, language, limits=limits, params=params, window_bytes=window_bytes, part=part
+                text,
+                language,
+                limits=limits,
+                params=params,
+                window_bytes=window_bytes,
+                part=part,
+                allow_partial=allow_partial,
+                allow_unknown=allow_unknown,
             )
 
         return Answer(self._portal, self._portal.run_sync(ask))
@@ -196,10 +205,17 @@ class Connection:
         lease_s: float,
         limits: m.Limits | None = None,
         params: Mapping[str, m.Scalar] | None = None,
+        allow_unknown: bool = False,
     ) -> m.LogIs:
         async def open_log() -> m.LogIs:
             return await self._conn.open_log(
-                log, text, language, lease_s=lease_s, limits=limits, params=params
+                log,
+                text,
+                language,
+                lease_s=lease_s,
+                limits=limits,
+                params=params,
+                allow_unknown=allow_unknown,
             )
 
         return self._portal.run(open_log)

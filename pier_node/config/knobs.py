@@ -60,10 +60,27 @@ class ClientSection:
     connections_max: int = 256
     #: Of these, connections from one address: one host cannot take all. Zero: no limit of its own.
     connections_per_address_max: int = 128
-    #: Queries of one client at once, over all its connections; one more is refused and told so. Zero: no limit.
+    #: Of these, connections of one client (by the name of its token, else by its address), wherever they come from.
+    #: Here and below, zero: no limit; one too many is refused, told so, and counted under the client's name.
+    connections_per_client_max: int = 128
+    #: Queries of one client at once, over all its connections, those of its result logs among them.
     queries_max: int = 64
-    #: Requests a second of one client (by the name of its token, else by its address), and how many more than
-    #: that in one go. One too many is refused, told so, and counted under the client's name. Zero: no limit.
+    #: State that all queries of one client hold on this node together, wherever they were asked; the one that goes over
+    #: it is ended on this node. `limits.memory_bytes` is what one query may hold.
+    memory_bytes_max: int = 768 << 20
+    #: Publications of one client at once; each may have `feed_credit_bytes` on their way.
+    publications_max: int = 64
+    #: Result logs (docs/spark.md) that one client may keep at the node, and the bytes of their rows together.
+    logs_max: int = 8
+    logs_bytes_max: int = 256 << 20
+    #: Of one log: rows that nobody released, before its query has to wait.
+    log_bytes_max: int = 32 << 20
+    #: The same for all clients together: logs, and their bytes.
+    logs_total_max: int = 64
+    logs_total_bytes_max: int = 1 << 30
+    #: The longest time that a log is kept for a reader that does not ask for it.
+    log_lease_s_max: float = 86_400.0
+    #: Requests a second of one client, and how many more than that in one go.
     requests_per_s: float = 1_000.0
     request_burst: int = 2_000
     #: Bytes a second that one client may publish; beyond, the node takes them more slowly. Zero: no limit.
@@ -76,9 +93,18 @@ class ClientSection:
     connection_backlog_bytes_max: int = 16 << 20
     #: Bytes a publishing client may have on its way. More hides latency, less holds less memory.
     feed_credit_bytes: int = 4 << 20
-    #: Rows of loads that wait to be settled (docs/spark.md), all clients together. A load needs room for its rows
-    #: on the nodes it goes to.
+    #: Answer bytes kept for readers that are behind, over all connections of one client.
+    backlog_bytes_per_client_max: int = 64 << 20
+    #: Bytes of messages that have not come whole yet, over all connections of one client; a connection beyond is ended.
+    input_bytes_per_client_max: int = 128 << 20
+    #: Rows of loads that wait to be settled (docs/spark.md), all clients together, and of one client. A load needs room
+    #: for its rows on the nodes it goes to.
     staged_bytes_max: int = 256 << 20
+    staged_bytes_per_client_max: int = 192 << 20
+    #: How long the node may take over a question with one answer (tables, EXPLAIN, objects), and over a publication or
+    #: load from its last row on. What takes longer is ended and told so: nobody waits for ever.
+    call_s_max: float = 120.0
+    publish_s_max: float = 3_600.0
     #: How long an answer waits for its reader before it is given up. Long enough for a person with a pager.
     reader_stall_s: float = 600.0
     #: A connection that has not introduced itself by then is closed: what stops a flood of idle ones.
@@ -96,6 +122,12 @@ class HttpSection:
     #: Where they are answered, as host:port; port 0 picks a free one; empty: nowhere. Plain HTTP without a token,
     #: and only figures and names are shown: loopback, or where your monitoring is and nobody else.
     listen: str = ""
+    #: Connections at a time, and of these from one address. One more is let in all the same, and the one that has held
+    #: the door open longest without asking is closed: /health answers whoever else is there.
+    connections_max: int = 128
+    connections_per_address_max: int = 64
+    #: From the beginning of a connection to the end of its request; a connection that takes longer is closed.
+    request_timeout_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pier_node.engine.asking import Asked, wire_account
+from pier_node.engine.asking import WATCH_GRACE_S, Asked, wire_account
 from pier_node.service import Failure
 from query.batch import Batch
 from query.causes import Cause
@@ -34,10 +34,20 @@ class Again:
     """Asks, waits until the next epoch, asks again; until its time is over or it is cancelled."""
 
     def __init__(
-        self, query_id: str, clock: Clock, repetition: Repetition, asked: Asked, submit: Submit
+        self,
+        query_id: str,
+        clock: Clock,
+        repetition: Repetition,
+        asked: Asked,
+        submit: Submit,
+        epoch_s: float,
+        lasting_s: float,
     ) -> None:
         """`submit` plans the query anew and starts it, or says why it cannot: each epoch has namespaces of its own,
-        and tables may have come since the last."""
+        and tables may have come since the last. The query of one epoch has `epoch_s`, all of
+        them `lasting_s`."""
+        self._epoch_s, self._lasting_s = epoch_s, lasting_s
+        self._watch: Timer | None = None
         self._id = query_id
         self._clock = clock
         self._repetition = repetition
@@ -55,10 +65,17 @@ class Again:
     def begin(self, _: None = None) -> None:
         """The next epoch that is due."""
         self._timer = None
-        elapsed = int((self._clock.now() - self._began_s) / self._repetition.every_s + 1e-9)
+        age_s = self._clock.now() - self._began_s
+        if age_s >= self._lasting_s:
+            self._ended = f"limit time_s = {self._lasting_s:g} reached; raise it with --limit time_s=…"
+            self._finish("limit")
+            return
+        elapsed = int(age_s / self._repetition.every_s + 1e-9)
         self._left_out = max(0, elapsed - self._epoch - 1)
         self._skipped += self._left_out
         self._epoch = max(elapsed, self._epoch + 1)
+        epoch_s = min(self._epoch_s, self._lasting_s - age_s)
+        self._watch = self._clock.call_later(epoch_s + WATCH_GRACE_S, self._overdue, self._epoch)
         self._submit(_Epoch(self, self._epoch), self._began)
 
     def _began(self, query: ProxyQuery | Failure) -> None:
@@ -72,6 +89,15 @@ class Again:
         self._query = query
         if self._ended:
             query.cancel(self._ended)
+
+    def _overdue(self, epoch: int) -> None:
+        """An epoch that has not ended by then never will."""
+        self._ended = (
+            f"limit time_s = {self._epoch_s:g} was over in epoch {epoch} and it had not ended: given up"
+        )
+        self._finish("limit")
+        if self._query is not None:
+            self._query.cancel(self._ended)
 
     def ready(self) -> None:
         """Rows of an epoch are held anyway; nothing waits for the client."""
@@ -90,6 +116,8 @@ class Again:
 
     def over(self, epoch: int, batches: list[Batch], account: Account) -> None:
         """An epoch has its answer."""
+        if self._watch is not None:
+            self._watch.cancel()
         self._last = account
         if self._ended or account.ended in ("failed", "limit", "cancelled"):
             self._finish("cancelled" if self._ended else account.ended)
@@ -102,10 +130,12 @@ class Again:
         if count is not None and epoch + 1 >= count:
             self._finish("complete")
             return
-        due_s = self._began_s + (epoch + 1) * self._repetition.every_s
+        due_s = self._began_s + min((epoch + 1) * self._repetition.every_s, self._lasting_s)
         self._timer = self._clock.call_later(max(0.0, due_s - self._clock.now()), self.begin, None)
 
     def _finish(self, ended: str) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
         account = wire_account(self._last)
         notes = account.notes + ((self._ended,) if self._ended else ())
         dropped, causes = dict(account.dropped), dict(account.causes)

@@ -1,4 +1,9 @@
-"""One query of one client: between the engine's proxy and the client's session."""
+"""One query of one client: between the engine's proxy and the client's session.
+
+Invariant: the client gets exactly one last word, and gets it within the query's time and `WATCH_GRACE_S`, whatever
+happens in the engine or on the way to it. A query ends by itself well before that; one that does not is a fault of
+ours, and is given up here.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +20,13 @@ from query.batch import Batch
 from query.dataflow.marks import mark_of
 from query.engine.account import Account
 from query.engine.messages import Remark
-from query.engine.proxy import ProxyQuery
-from runtime.api import Clock
+from query.engine.proxy import GRACE_S, ProxyQuery
+from runtime.api import Clock, Timer
 
 #: Notes shown with an account: errors of nodes, then nodes that are missing.
 MISSING_SHOWN = 16
+#: What a query gets on top of its time before it is given up here: the engine takes GRACE_S of it to end it in order.
+WATCH_GRACE_S = 2 * GRACE_S
 
 
 class Asking(Protocol):
@@ -52,22 +59,55 @@ class Asked:
         self._clock = clock
         self._started_s = clock.now()
         self._query: Asking | None = None
+        #: Empty while it is planned.
+        self._id = ""
         self.ended = False
         self._asked = self._answered = 0
         self._epochs = Epochs(sink.epoch_account)
+        self._watch: Timer | None = None
+
+    def watch(self, time_s: float) -> None:
+        """From now on it has so much time, and is given up a little later."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = None
+        if not self.ended:
+            self._watch = self._clock.call_later(time_s + WATCH_GRACE_S, self._overdue, time_s)
+
+    def _overdue(self, time_s: float) -> None:
+        if self.ended:
+            return
+        reason = f"limit time_s = {time_s:g} was over {WATCH_GRACE_S:g} s ago and the query had not ended: given up"
+        missing = max(0, self._asked - self._answered)
+        account = WireAccount(
+            query=self._id,
+            asked=self._asked,
+            answered=self._asked - missing,
+            failed=missing,
+            rows=self.rows_given,
+            elapsed_s=round(self.age_s, 6),
+            ended="limit",
+            notes=(reason,),
+        )
+        # The client first: what is broken inside may be so broken that it cannot even be cancelled.
+        self.end(account)
+        if self._query is not None:
+            self._query.cancel(reason)
 
     @property
     def age_s(self) -> float:
         return self._clock.now() - self._started_s
 
-    def attach(self, query: Asking) -> None:
+    def attach(self, query: Asking, query_id: str) -> None:
         """The query has started."""
-        self._query = query
+        self._query, self._id = query, query_id
         self._sink.on_ready(query.ready)
 
     # -- for the engine
 
     def rows(self, batch: Batch) -> bool:
+        if self.ended:
+            return True
         mark = mark_of(batch)
         if mark is not None:
             assert isinstance(self._query, ProxyQuery), "marks come from a plan"
@@ -88,11 +128,18 @@ class Asked:
         self._sink.epoch_account(account)
 
     def end(self, account: WireAccount) -> None:
-        """The last word on the whole query."""
+        """The last word on the whole query; what comes behind it goes nowhere."""
+        if self.ended:
+            return
         account = msgspec.structs.replace(account, notes=(*account.notes, *self.remarks))
-        self.ended = True
+        self._ends()
         self._over(self, account)
         self._sink.finish(account)
+
+    def _ends(self) -> None:
+        self.ended = True
+        if self._watch is not None:
+            self._watch.cancel()
 
     def progress(self, asked: int, answered: int) -> None:
         self._asked, self._answered = asked, answered
@@ -121,7 +168,9 @@ class Asked:
             self._query.taps(on, operators)
 
     def fail(self, failure: Failure) -> None:
-        self.ended = True
+        if self.ended:
+            return
+        self._ends()
         self._over(self, failure)
         self._sink.fail(failure)
 

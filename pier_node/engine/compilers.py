@@ -18,8 +18,10 @@ import ufl
 from pier_node.access.clients import Client
 from pier_node.access.rights import may_run
 from pier_node.protocol.messages import Position, Scalar
-from pier_node.service import Description, Failure
+from pier_node.service import UNKNOWN_TABLE, Description, Failure
 from query.dataflow.check import operator_problems
+from query.dataflow.normal import normal, tables_of
+from query.engine.facts import HIDDEN
 from query.engine.stages import is_divisible
 from query.plan import Plan
 from query.plan_hints import did_you_mean, quoted
@@ -28,6 +30,7 @@ from ufl.lexer import require_short
 from ufl.sql import STEPS_MAX, Repetition, TableInfo, compile_sql, explain_sql, tables_named
 
 T = TypeVar("T")
+UNKNOWN_HINT = "pier tables lists those there are; --allow-unknown takes it for an empty one"
 UNTOLD = "planned without the data dictionary: the ring did not say in time what tables there are"
 
 
@@ -127,7 +130,27 @@ def _compile_ufl(text: Text) -> Plan:
     located = ufl.parse_located(text.text)
     for problem in operator_problems(located.plan):
         raise located.error(problem)
-    return ufl.expand(located.plan, text.query_id, text.time_s)
+    return ufl.expand(normal(located.plan), text.query_id, text.time_s)
+
+
+def _ufl_question(text: Text) -> Question:
+    plan = _compile_ufl(text)
+    if text.untold:
+        return Question(plan, remarks=(UNTOLD,))
+    names = [name for name in tables_of(plan) if name not in text.tables and not name.startswith(HIDDEN)]
+    unknown = tuple(UnknownTable(name, did_you_mean(name, text.tables)) for name in names)
+    return Question(
+        plan, remarks=tuple(f"no node knows a table {quoted(name)}" for name in names), unknown=unknown
+    )
+
+
+def _ufl_tables(text: str) -> Collection[str]:
+    """The tables that a text names; none where it is no query, which compiling it will say."""
+    try:
+        plan = _compile_ufl(Text(text, "", 0))
+    except ufl.UflError:
+        return ()
+    return [name for name in tables_of(plan) if not name.startswith(HIDDEN)]
 
 
 def _compile_sql(text: Text, steps: int) -> Question:
@@ -153,9 +176,9 @@ def _describe_sql(text: Text, steps: int) -> Description:
 
 LANGUAGES: dict[str, Language] = {
     "ufl": Language(
-        lambda text, steps: Question(_compile_ufl(text)),
+        lambda text, steps: _ufl_question(text),
         lambda text, steps: ufl.unparse(_compile_ufl(text)),
-        lambda text, steps: (),
+        lambda text, steps: _ufl_tables(text),
         lambda text, steps: Description(None, is_divisible(_compile_ufl(text))),
         require_short,
     ),
@@ -183,7 +206,7 @@ def planned(job: Job) -> Question | Failure:
         return question
     if question.unknown and job.text.told is Told.ALL and not job.unknown_tables:
         table = question.unknown[0]
-        return Failure("unknown_table", table.message, hint=table.hint or "SHOW TABLES lists them")
+        return Failure(UNKNOWN_TABLE, table.message, hint=table.hint or UNKNOWN_HINT)
     return may_run(job.who, question.plan, job.text.query_id) or question
 
 

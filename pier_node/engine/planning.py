@@ -105,7 +105,13 @@ class Planning:
         if place.add(client, waiting):
             self._next(place)
         else:
-            waiting.done(Failure("limit", "too many texts wait to be planned here", hint="ask again later"))
+            waiting.done(
+                Failure(
+                    "limit",
+                    f"too many texts wait to be planned here (CLIENT_WAITING_MAX = {CLIENT_WAITING_MAX})",
+                    hint="ask again later",
+                )
+            )
 
     def _next(self, place: _Place) -> None:
         while (taken := place.take()) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -30,7 +31,7 @@ from pier_node.engine.owners import with_owners
 from pier_node.engine.planning import Planning
 from pier_node.engine.publication import Publishing
 from pier_node.engine.published import LoadJournal, PublishedLoads
-from pier_node.engine.result_log import ResultLogs
+from pier_node.engine.result_log import LogLimits, ResultLogs
 from pier_node.engine.staging import STAGED_BYTES_MAX, Staging
 from pier_node.protocol.messages import Account, QueryEntry, Slice, TableEntry
 from pier_node.protocol.messages import Limits as WireLimits
@@ -40,6 +41,7 @@ from pier_node.service import (
     Failure,
     Feed,
     FeedControl,
+    LogName,
     LogState,
     Publication,
     PublicationResult,
@@ -92,6 +94,7 @@ class QueryService:
         limits: Limits,
         staged_bytes_max: int = STAGED_BYTES_MAX,
         journal: LoadJournal | None = None,
+        log_limits: LogLimits | None = None,
     ) -> None:
         """`limits` are the node owner's: what a query gets when it asks for nothing, and the most it may ask for. What
         this node keeps alive stands in the journal, for when it is started again."""
@@ -107,7 +110,7 @@ class QueryService:
         overlay = engine.overlay
         self.published = PublishedLoads(runtime, overlay.publisher, overlay.loads, journal)
         self.staging = Staging(runtime, self.published, overlay.router.me.id, staged_bytes_max)
-        self.logs = ResultLogs(runtime, self.query)
+        self.logs = ResultLogs(runtime, self.query, log_limits)
         self._figures = QueryFigures()
 
     # -- queries
@@ -120,6 +123,7 @@ class QueryService:
             asked.fail(Failure("limit", str(error)))
             return asked
 
+        asked.watch(limits.time_s)
         self._plan(request, limits, lambda question: self._start(asked, question, limits))
         return asked
 
@@ -157,10 +161,9 @@ class QueryService:
             then(Failure("unsupported", f"this node does not speak {request.language}"))
             return
         query_id, time_s = self._rng.randbytes(8).hex(), int(self._runtime.wall())
-        # Turns are taken by token or, where there is none, by the host a client speaks from.
-        client = request.who.name or request.client.rpartition(":")[0]
         began_s = self._runtime.now()
         until_s, told_until_s = began_s + within_s, began_s + told_s
+        whose, names_some = request.share.client or request.client, False
 
         def job(tables: Tables, told: Told) -> Job:
             text = Text(request.text, query_id, time_s, tables, request.params, told)
@@ -168,17 +171,19 @@ class QueryService:
 
         def read(tables: Tables, told: Told, last: bool) -> None:
             def made(result: T | Failure) -> None:
-                if isinstance(result, Failure) and result.kind != "limit" and tables and not last:
+                if isinstance(result, Failure) and result.kind != "limit" and names_some and not last:
                     self._dictionary.ask(None, told_until_s, lambda now, told: read(now, told, last=True))
                 else:
                     then(result)
 
-            self._planning.plan(client, make, job(tables, told), until_s, made)
+            self._planning.plan(whose, make, job(tables, told), until_s, made)
 
         def found(names: Collection[str] | Failure | None) -> None:
+            nonlocal names_some
             if isinstance(names, Failure):
                 then(names)
                 return
+            names_some = names is None or bool(names)
             recent = self._dictionary.recent(names)
             if recent is not None:
                 read(recent, Told.ALL, last=False)
@@ -187,7 +192,7 @@ class QueryService:
                     names, told_until_s, lambda now, told: read(now, told, last=names is None)
                 )
 
-        self._planning.plan(client, named, job({}, Told.ALL), until_s, found)
+        self._planning.plan(whose, named, job({}, Told.ALL), until_s, found)
 
     def _start(self, asked: Asked, question: Question | Failure, limits: Limits) -> None:
         """Runs what was planned, in what is left of its time."""
@@ -204,6 +209,7 @@ class QueryService:
             return
         if repetition is not None:
             time_s = lasting_s(repetition, asked.request, limits)
+            asked.watch(time_s)
         else:
             time_s = left_s(limits.time_s, asked.age_s)
         limits = msgspec.structs.replace(limits, time_s=time_s)
@@ -211,12 +217,13 @@ class QueryService:
         if isinstance(query, Failure):
             asked.fail(query)
         else:
-            asked.attach(query)
+            asked.attach(query, query.spec.id)
 
     def _submit(self, asked: Asked, question: Question, limits: Limits, sink: Sink) -> ProxyQuery | Failure:
         try:
             part = part_of(asked.request.part, question.plan)
-            query = self._engine.proxy.submit(question.plan, limits, sink, part=part)
+            whose = asked.request.share.client
+            query = self._engine.proxy.submit(question.plan, limits, sink, part=part, client=whose)
         except ValueError as error:
             return Failure("refused", str(error))
         except TooManyQueries as error:
@@ -246,19 +253,26 @@ class QueryService:
             asked.fail(Failure("limit", f"limit {REPEATED_MAX} repeated queries on this node reached"))
             return
 
+        time_s = lasting_s(repetition, asked.request, limits)
+
         def submit(sink: Sink, started: Callable[[ProxyQuery | Failure], None]) -> None:
+            left = min(limits.time_s, left_s(time_s, asked.age_s))
+            within = msgspec.structs.replace(limits, time_s=left)
+
             def planned(question: Question | Failure) -> None:
                 if isinstance(question, Failure):
                     started(question)
                 else:
-                    started(self._submit(asked, question, limits, sink))
+                    started(self._submit(asked, question, within, sink))
 
-            self._plan(asked.request, limits, planned)
+            # A table that has gone since the first epoch is an empty one.
+            self._plan(replace(asked.request, unknown_tables=True), within, planned)
 
         query_id = self._rng.randbytes(8).hex()
         self._repeated[query_id] = asked
-        again = Again(query_id, self._runtime, repetition, asked, submit)
-        asked.attach(again)
+        asked.watch(time_s)
+        again = Again(query_id, self._runtime, repetition, asked, submit, limits.time_s, time_s)
+        asked.attach(again, query_id)
         again.begin()
 
     def _over(self, asked: Asked, outcome: Account | Failure) -> None:
@@ -315,6 +329,7 @@ class QueryService:
             client=asked.request.client,
             age_s=asked.age_s,
             rows=asked.rows_given,
+            owner=asked.request.who.name,
         )
 
     def cancel(self, query: str, done: Reply[None]) -> None:
@@ -365,13 +380,13 @@ class QueryService:
 
     # -- logs of results
 
-    def open_log(self, log: str, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
+    def open_log(self, log: LogName, lease_s: float, request: QueryRequest, done: Reply[LogState]) -> None:
         self.logs.open(log, lease_s, request, done)
 
-    def log(self, log: str, action: str, offset: int, done: Reply[LogState]) -> None:
+    def log(self, log: LogName, action: str, offset: int, done: Reply[LogState]) -> None:
         self.logs.call(log, action, offset, done)
 
-    def read_log(self, log: str, start: int, end: int, sink: AnswerSink) -> QueryHandle:
+    def read_log(self, log: LogName, start: int, end: int, sink: AnswerSink) -> QueryHandle:
         return self.logs.read(log, start, end, sink)
 
 

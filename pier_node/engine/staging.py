@@ -27,6 +27,7 @@ import pyarrow as pa
 from overlay.dht.operations import PutObject
 from overlay.dht.publisher import Withdrawn
 from overlay.objects.name import Name
+from pier_node.access.rates import Hold, Share
 from pier_node.engine.cutting import objects_of
 from pier_node.engine.loading import OnLoaded
 from pier_node.engine.publication import dictionary_put, lifetime_s, refused_name, rows_of
@@ -56,6 +57,8 @@ _Key: TypeAlias = tuple[str, str]
 class _TaskRows:
     batches: list[Batch]
     bytes: int
+    #: Of the client that sent them.
+    share: Share
 
 
 @dataclass(slots=True)
@@ -116,18 +119,26 @@ class Staging:
 
     # -- rows
 
-    def hold(self, size_bytes: int) -> bool:
-        """Makes room for rows; whether there is."""
-        if self.bytes + size_bytes > self._bytes_max:
+    def hold(self, size_bytes: int, share: Share) -> str | None:
+        """Makes room for rows; why there is none, for anybody or for this client."""
+        full = self.bytes + size_bytes > self._bytes_max
+        words = (
+            f"this node holds {self.bytes} bytes of loads that are not settled; "
+            "there is no room for more (client.staged_bytes_max)"
+            if full
+            else share.take(Hold.STAGED_BYTES, size_bytes)
+        )
+        if words is None:
+            self.bytes += size_bytes
+        else:
             self._refused += 1
-            return False
-        self.bytes += size_bytes
-        return True
+        return words
 
     def let_go(self, task: StagedTask, size_bytes: int) -> None:
         """A task that came to nothing."""
         self._sending.pop(task, None)
         self.bytes -= size_bytes
+        task.share.give(Hold.STAGED_BYTES, size_bytes)
 
     def ended(
         self, task: StagedTask, publication: Publication, stage: Stage, batches: list[Batch], size_bytes: int
@@ -141,7 +152,7 @@ class Staging:
             load = self._loads[task.key] = _Load(publication, stage)
         self._sending.pop(task, None)
         self._drop(load, [stage.task])
-        load.tasks[stage.task] = _TaskRows(batches, size_bytes)
+        load.tasks[stage.task] = _TaskRows(batches, size_bytes, publication.share)
         self._extend(load)
         return True
 
@@ -150,6 +161,7 @@ class Staging:
             rows = load.tasks.pop(name, None)
             if rows is not None:
                 self.bytes -= rows.bytes
+                rows.share.give(Hold.STAGED_BYTES, rows.bytes)
 
     def _extend(self, load: _Load) -> None:
         if load.timer is not None:
@@ -265,21 +277,18 @@ class StagedTask:
     def name(self) -> str:
         return self._stage.task
 
+    @property
+    def share(self) -> Share:
+        return self._publication.share
+
     def batch(self, batch: pa.RecordBatch, size_bytes: int) -> None:
         if self._over:
             return
         rows = rows_of(self._publication, batch)
         if isinstance(rows, Failure):
             self._fail(rows)
-        elif not self._staging.hold(size_bytes):
-            self._fail(
-                Failure(
-                    "limit",
-                    f"this node holds {self._staging.bytes} bytes of loads that are not settled; "
-                    "there is no room for more (client.staged_bytes_max)",
-                    hint="load less at once, or raise the limit",
-                )
-            )
+        elif (full := self._staging.hold(size_bytes, self.share)) is not None:
+            self._fail(Failure("limit", full, hint="load less at once, or raise the limit"))
         else:
             self._batches.append(rows)
             self._bytes += size_bytes

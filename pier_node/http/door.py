@@ -6,6 +6,10 @@
 
 One request a connection, few connections at a time, a deadline for each; h11 reads the protocol. Nothing here
 changes the node, and no rows or query texts are shown.
+
+The door is never shut: a supervisor that cannot ask restarts a node that is well. One connection too many takes the
+place of the one that has been open longest without having asked, of its own address if that has its full part already,
+else of the address that has most. Whoever asks at once is answered; who holds the door open makes room.
 """
 
 from __future__ import annotations
@@ -17,15 +21,21 @@ from dataclasses import dataclass
 import h11
 
 from pier_node.http.metrics import CONTENT_TYPE, Metrics
+from pier_node.server import host_of
 from pier_node.service import NodeStatus
 from runtime.api import Clock, Stream, Timer
 
-#: Connections at a time; one more is closed at once and counted.
-CONNECTIONS_MAX = 32
-#: From accepting a connection to the end of its request.
-REQUEST_TIMEOUT_S = 5.0
 #: Of one request line with all its headers.
 REQUEST_BYTES_MAX = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    #: Connections at a time, and of these from one address.
+    connections_max: int = 128
+    connections_per_address_max: int = 64
+    #: From accepting a connection to the end of its request.
+    request_timeout_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,7 @@ class Page:
 @dataclass(slots=True)
 class HttpStatistics:
     requests: int = 0
+    #: Connections that had not asked when their time was over, or when their place was needed.
     refused: int = 0
     malformed: int = 0
 
@@ -46,24 +57,45 @@ class HttpDoor:
     """All connections of this door."""
 
     def __init__(
-        self, clock: Clock, status: Callable[[], NodeStatus], snapshots: Callable[[], Mapping[str, object]]
+        self,
+        clock: Clock,
+        status: Callable[[], NodeStatus],
+        snapshots: Callable[[], Mapping[str, object]],
+        limits: HttpLimits | None = None,
     ) -> None:
         self.clock = clock
+        self.limits = limits or HttpLimits()
         self.counted = HttpStatistics()
         self._status = status
         self._metrics = Metrics(status, snapshots)
-        self._open: set[Exchange] = set()
+        #: By address, in the order they came.
+        self._open: dict[str, dict[Exchange, None]] = {}
 
     def accept(self, stream: Stream) -> None:
         """What `Runtime.listen` calls for each connection."""
-        if len(self._open) >= CONNECTIONS_MAX:
-            self.counted.refused += 1
-            stream.close()
+        host = host_of(stream.peer)
+        self._make_room(host)
+        self._open.setdefault(host, {})[Exchange(self, host, stream)] = None
+
+    def _make_room(self, host: str) -> None:
+        if len(self._open.get(host, ())) >= self.limits.connections_per_address_max:
+            crowd = self._open[host]
+        elif self.open_count >= self.limits.connections_max:
+            crowd = max(self._open.values(), key=len)
+        else:
             return
-        self._open.add(Exchange(self, stream))
+        next(iter(crowd)).give_way()
+
+    @property
+    def open_count(self) -> int:
+        return sum(map(len, self._open.values()))
 
     def left(self, exchange: Exchange) -> None:
-        self._open.discard(exchange)
+        """A connection is over."""
+        here = self._open.get(exchange.host, {})
+        here.pop(exchange, None)
+        if not here:
+            self._open.pop(exchange.host, None)
 
     def page(self, method: bytes, target: bytes) -> Page:
         path = target.partition(b"?")[0]
@@ -85,13 +117,14 @@ class HttpDoor:
 class Exchange:
     """One connection: a request, an answer, the end."""
 
-    def __init__(self, door: HttpDoor, stream: Stream) -> None:
+    def __init__(self, door: HttpDoor, host: str, stream: Stream) -> None:
+        self.host = host
         self._door = door
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
         self._request: h11.Request | None = None
         self._ended = False
-        self._timer: Timer = door.clock.call_later(REQUEST_TIMEOUT_S, Exchange._late, self)
+        self._timer: Timer = door.clock.call_later(door.limits.request_timeout_s, Exchange.give_way, self)
         stream.handle(self)
 
     def received(self, data: bytes) -> None:
@@ -117,7 +150,8 @@ class Exchange:
     def closed(self, reason: str) -> None:
         self._end()
 
-    def _late(self) -> None:
+    def give_way(self) -> None:
+        """Its time is over, or its place is needed."""
         if not self._ended:
             self._door.counted.refused += 1
             self._end()

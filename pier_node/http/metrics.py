@@ -33,7 +33,7 @@ GAUGES = frozenset(
         "transport.backlog_bytes",
         "transport.reassembly_bytes",
         "clients.connections",
-        "clients.client.queries",
+        "clients.client.held",
         "overlay.dht.store.objects",
         "overlay.dht.store.bytes",
         "overlay.dht.requests.under_way",
@@ -61,6 +61,7 @@ GAUGES = frozenset(
         "staging.loads",
         "staging.bytes",
         "logs.kept",
+        "logs.bytes",
         "keys.ring",
         "keys.tokens",
     }
@@ -70,6 +71,8 @@ GAUGE_SECTIONS = ("sources.",)
 #: What the keys of a mapping are, by the mapping's dotted name.
 LABELS = {
     "clients.client": "client",
+    "clients.client.held": "what",
+    "clients.client.limited": "what",
     "sources": "table",
     "overlay.router": "event",
     "queries.ended": "how",

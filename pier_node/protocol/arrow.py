@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from pier_node.protocol.errors import LocalProtocolError, RemoteProtocolError
+from pier_node.protocol.errors import LocalProtocolError, UnfitRequest
+from pier_node.protocol.fields import SCHEMA_BYTES_MAX
 from pier_node.protocol.frames import FRAME_BYTES_MAX
 
 #: A batch is cut so that a piece is about this large: big enough to carry its header, small enough that
@@ -58,7 +59,14 @@ def _piece(batch: pa.RecordBatch) -> Iterator[memoryview]:
 
 
 def schema_bytes(schema: pa.Schema) -> bytes:
+    """As the peer will take it; raises LocalProtocolError for one that it would not."""
+    if len(schema) > COLUMNS_MAX:
+        raise LocalProtocolError(f"{len(schema)} columns, the limit is {COLUMNS_MAX} (COLUMNS_MAX)")
     data: bytes = schema.serialize().to_pybytes()
+    if len(data) > SCHEMA_BYTES_MAX:
+        raise LocalProtocolError(
+            f"names and types of the columns take {len(data)} bytes, the limit is {SCHEMA_BYTES_MAX}"
+        )
     return data
 
 
@@ -66,23 +74,23 @@ def read_schema(data: bytes) -> pa.Schema:
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(data))
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise RemoteProtocolError(f"not an Arrow schema: {error}") from None
+        raise UnfitRequest(f"not an Arrow schema: {error}") from None
     if len(schema) > COLUMNS_MAX:
-        raise RemoteProtocolError(f"{len(schema)} columns, the limit is {COLUMNS_MAX}")
+        raise UnfitRequest(f"{len(schema)} columns, the limit is {COLUMNS_MAX}")
     return schema
 
 
 def read_piece(data: memoryview, schema: pa.Schema) -> pa.RecordBatch:
     if _is_compressed(data):
-        raise RemoteProtocolError("a compressed batch: this protocol carries plain ones")
+        raise UnfitRequest("a compressed batch: this protocol carries plain ones")
     try:
         batch = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
         if batch.num_rows <= PIECE_ROWS_MAX:
             batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise RemoteProtocolError(f"not an Arrow batch: {error}") from None
+        raise UnfitRequest(f"not an Arrow batch: {error}") from None
     if batch.num_rows > PIECE_ROWS_MAX:
-        raise RemoteProtocolError(f"{batch.num_rows} rows in a batch, the limit is {PIECE_ROWS_MAX}")
+        raise UnfitRequest(f"{batch.num_rows} rows in a batch, the limit is {PIECE_ROWS_MAX}")
     return batch
 
 

@@ -110,10 +110,12 @@ class ClientMachine:
         limits: m.Limits | None = None,
         params: Mapping[str, m.Scalar] | None = None,
         part: m.Slice | None = None,
+        allow_unknown: bool = False,
     ) -> int:
         request = self._answered(credit_bytes)
         filled = dict(params or {})
-        self._send(m.Ask(request, text, language, credit_bytes, limits or m.Limits(), filled, part))
+        asked = limits or m.Limits()
+        self._send(m.Ask(request, text, language, credit_bytes, asked, filled, part, allow_unknown))
         return request
 
     def describe(self, text: str, language: m.Language, params: Mapping[str, m.Scalar] | None = None) -> int:
@@ -139,10 +141,12 @@ class ClientMachine:
         lease_s: float,
         limits: m.Limits | None = None,
         params: Mapping[str, m.Scalar] | None = None,
+        allow_unknown: bool = False,
     ) -> int:
         request = self._open(_Request())
         filled = dict(params or {})
-        self._send(m.OpenLog(request, log, text, language, lease_s, limits or m.Limits(), filled))
+        asked = limits or m.Limits()
+        self._send(m.OpenLog(request, log, text, language, lease_s, asked, filled, allow_unknown))
         return request
 
     def log(self, log: str, action: m.LogAction, offset: int = 0) -> int:

@@ -2,6 +2,7 @@
 
 ProtocolError
 ├── RemoteProtocolError   the peer broke the rules: say so, hang up, count it
+│   └── UnfitRequest      what it sent for one request cannot be used: that request ends, the others go on
 └── LocalProtocolError    our caller used the machine wrongly: a bug on this side
 """
 
@@ -14,6 +15,10 @@ class ProtocolError(Exception):
 
 class RemoteProtocolError(ProtocolError):
     """The peer sent something that no well-behaved peer sends."""
+
+
+class UnfitRequest(RemoteProtocolError):
+    """Well framed, and about one request, which it ends: a name that is too long, rows that are none."""
 
 
 class LocalProtocolError(ProtocolError):

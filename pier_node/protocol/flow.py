@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pier_node.protocol.arrow import pieces, read_piece, read_schema, schema_bytes
 from pier_node.protocol.errors import LocalProtocolError, RemoteProtocolError
+from pier_node.protocol.fields import NAME_CHARS_MAX
 from pier_node.protocol.messages import Bytes, Grant, Rows, Schema
 from runtime.message import Message
 
@@ -111,8 +112,13 @@ class OutFlow:
         if number is None:
             if len(self._numbers) >= SCHEMAS_MAX:
                 raise LocalProtocolError(f"more than {SCHEMAS_MAX} schemas in one answer (SCHEMAS_MAX)")
+            if len(table) > NAME_CHARS_MAX:
+                raise LocalProtocolError(
+                    f"a table's name of {len(table)} characters, the limit is {NAME_CHARS_MAX}"
+                )
+            data = schema_bytes(schema)
             number = self._numbers[key] = len(self._numbers)
-            self._add(0, Schema(self._request, number, table, schema_bytes(schema)))
+            self._add(0, Schema(self._request, number, table, data))
         return number
 
 

@@ -16,8 +16,18 @@ from msgspec import Meta
 
 from pier_node.protocol.fields import LISTED_MAX as LISTED_MAX
 from pier_node.protocol.fields import NAMES_MAX as NAMES_MAX
+from pier_node.protocol.fields import (
+    SCHEMA_BYTES_MAX,
+    Count,
+    Counts,
+    Figures,
+    Names,
+    Prose,
+    QueryText,
+    RequestId,
+    Seconds,
+)
 from pier_node.protocol.fields import Bytes as Bytes
-from pier_node.protocol.fields import Count, Counts, Figures, Names, Prose, QueryText, RequestId, Seconds
 from pier_node.protocol.fields import Name as Name
 from pier_node.protocol.fields import Scalar as Scalar
 from pier_node.protocol.members import MemberEntry as MemberEntry
@@ -120,6 +130,8 @@ class QueryEntry(Part, frozen=True):
     age_s: Seconds = 0.0
     rows: Count = 0
     state: Name = "running"
+    #: The name of the token that asked it; empty where nobody here knows, or no token was needed.
+    owner: Name = ""
 
 
 class Slice(Part, frozen=True):
@@ -156,7 +168,7 @@ class Schema(Message, frozen=True, tag=2):
     request: RequestId
     number: Count
     table: Name
-    data: Annotated[bytes, Meta(max_length=1 << 20)]
+    data: Annotated[bytes, Meta(max_length=SCHEMA_BYTES_MAX)]
 
 
 class Rows(Message, frozen=True, tag=3):
@@ -303,6 +315,7 @@ class OpenLog(Message, frozen=True, tag=32):
     lease_s: Seconds
     limits: Limits = Limits()
     params: Figures = {}
+    unknown_tables: bool = False
 
 
 class LogCall(Message, frozen=True, tag=33):
@@ -456,7 +469,7 @@ class Described(Message, frozen=True, tag=53):
     Divisible: asked of parts of the ring, the parts' answers together are the answer."""
 
     request: RequestId
-    data: Annotated[bytes, Meta(max_length=1 << 20)]
+    data: Annotated[bytes, Meta(max_length=SCHEMA_BYTES_MAX)]
     divisible: bool
 
 
@@ -484,14 +497,3 @@ FROM_NODE = (Welcome, Progress, Tapped, *CLOSING)
 #: What each end understands: a message from the wrong side does not decode.
 TO_NODE_CODEC = Codec((*BOTH, *FROM_CLIENT))
 TO_CLIENT_CODEC = Codec((*BOTH, *FROM_NODE))
-#: What kinds of failure there are; a client knows how to treat each (cli: exit code and wording).
-FAILURE_KINDS = (
-    "syntax",
-    "plan",
-    "unknown_table",
-    "limit",
-    "refused",
-    "unsupported",
-    "unavailable",
-    "internal",
-)

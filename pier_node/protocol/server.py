@@ -10,9 +10,10 @@ of ours (`messages.CLOSING`):
     ANSWER    Ask ReadLog                         Grant Cancel Taps               Schema Rows Progress Tapped
     FEED      Publish                             Schema Rows PublishEnd Cancel   Grant
 
-Messages for a request that has ended are dropped and counted: they crossed our closing message on the way.
-A violation of anything else is the peer's fault: it gets a Bye that says why, and the machine is CLOSED.
-Nothing a peer sends raises out of `receive`.
+Messages for a request that has ended are dropped and counted: they crossed our closing message on the way. A message
+that cannot be used and says which request it is about ends that request and no other. A violation of anything else is
+the peer's fault: it gets a Bye that says why, and the machine is CLOSED. Nothing a peer sends raises out of `receive`,
+and nothing leaves that the peer's decoder would refuse.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pier_node.protocol import messages as m
-from pier_node.protocol.errors import LocalProtocolError, RemoteProtocolError
+from pier_node.protocol.errors import LocalProtocolError, RemoteProtocolError, UnfitRequest
 from pier_node.protocol.flow import InFlow, OutFlow
 from pier_node.protocol.frames import FRAME_BYTES_MAX, FrameReader, frame_pieces
 from pier_node.protocol.liveness import Liveness, LivenessLimits, Pulse
+from pier_node.protocol.unfit import unfit
 from runtime.message import CodecError, Message
 
 
@@ -64,6 +66,14 @@ class BecameReady:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoilt:
+    """What the client sent for an open request cannot be used: it is to be failed with these words."""
+
+    request: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The connection is over; the last event. The reason is empty for an orderly end."""
 
@@ -72,7 +82,8 @@ class Gone:
 
 Event: TypeAlias = (
     m.Ask | m.Explain | m.Cancel | m.Taps | m.Call | m.Publish | m.PublishEnd | m.PutObject | m.GetObjects
-    | m.Describe | m.Settle | m.Unpublish | m.OpenLog | m.LogCall | m.ReadLog | BatchArrived | BecameReady | Gone
+    | m.Describe | m.Settle | m.Unpublish | m.OpenLog | m.LogCall | m.ReadLog | BatchArrived | BecameReady
+    | Spoilt | Gone
 )  # fmt: skip
 
 
@@ -89,6 +100,8 @@ class _Request:
     closing: bool = False
 
 
+#: Of the reason why an answer cannot be told.
+REFUSAL_CHARS_MAX = 1_000
 #: What begins a request.
 _CALLS = (
     m.Explain,
@@ -105,12 +118,13 @@ OPENING = (m.Ask, m.ReadLog, m.Publish, *_CALLS)
 
 
 class ServerMachine:
-    """One connection. `identity` is the Welcome to send; `admits` judges the token of a Hello."""
+    """One connection. `identity` is the Welcome to send; `admits` judges the token of a Hello: why it does not open
+    the door, empty when it does."""
 
     def __init__(
         self,
         identity: m.Welcome,
-        admits: Callable[[str], bool],
+        admits: Callable[[str], str],
         now: float,
         limits: ServerLimits | None = None,
     ) -> None:
@@ -119,6 +133,10 @@ class ServerMachine:
         self.agent = ""
         self.stale_messages = 0
         self.refused_requests = 0
+        #: Messages that ended, or would have begun, one request because they could not be used.
+        self.unfit_messages = 0
+        #: Things that were not said because the peer's decoder would have refused them.
+        self.unsaid = 0
         #: Whether the connection ended because the peer broke the rules.
         self.broken = False
         self._identity = identity
@@ -139,7 +157,7 @@ class ServerMachine:
         events: list[Event] = []
         try:
             for body in self._reader.bodies():
-                events += self._message(m.TO_NODE_CODEC.decode(body))
+                events += self._body(body)
                 if self.closed:
                     break
         except (RemoteProtocolError, CodecError) as error:
@@ -164,6 +182,11 @@ class ServerMachine:
     @property
     def closed(self) -> bool:
         return self.state is State.CLOSED
+
+    @property
+    def held_bytes(self) -> int:
+        """Of messages that have not come whole yet."""
+        return self._reader.held_bytes
 
     def take_output(self) -> list[bytes]:
         """What is to be sent, piece by piece."""
@@ -225,6 +248,9 @@ class ServerMachine:
         known = self._open_request(message.request)
         if known is None:
             return
+        if _refused_by(message) is not None:
+            self.unsaid += 1
+            return
         if isinstance(message, m.AccountIs):
             if known.out is None:
                 return
@@ -237,6 +263,11 @@ class ServerMachine:
         """Ends a request with its closing message, behind all rows of its answer."""
         assert isinstance(message, m.CLOSING)
         request: int = message.request
+        unfit_reply = _refused_by(message)
+        if unfit_reply is not None:
+            self.unsaid += 1
+            text = f"the answer does not fit the protocol: {unfit_reply}"
+            message = m.Failed(request, "internal", text[:REFUSAL_CHARS_MAX])
         known = self._open_request(request)
         if known is None:
             return
@@ -268,6 +299,34 @@ class ServerMachine:
 
     # ---- what the client said ------------------------------------------------------------------------
 
+    def _body(self, body: bytes | memoryview) -> Iterable[Event]:
+        """One message, or what can be said about one that is none."""
+        try:
+            message = m.TO_NODE_CODEC.decode(body)
+        except CodecError as error:
+            about = unfit(body, error, m.TO_NODE_CODEC.kinds) if self.state is State.OPEN else None
+            if about is None:
+                raise
+            return self._spoilt(about.request, about.why, about.kind in OPENING)
+        try:
+            return self._message(message)
+        except UnfitRequest as error:
+            return self._spoilt(message.request, str(error), opens=False)  # type: ignore[attr-defined]
+
+    def _spoilt(self, request: int, why: str, opens: bool) -> Iterable[Event]:
+        self.unfit_messages += 1
+        if self.awaits_closing(request):
+            if opens:
+                raise RemoteProtocolError(f"request {request} is still open")
+            return (Spoilt(request, why),)
+        if opens:
+            self._send(
+                m.Failed(request, "refused", why, hint="the protocol takes no more; see docs/client.md")
+            )
+        else:
+            self.stale_messages += 1
+        return ()
+
     def _message(self, message: Message) -> Iterable[Event]:
         if isinstance(message, m.Ping):
             self._send(m.Pong())
@@ -287,8 +346,9 @@ class ServerMachine:
     def _hello(self, message: Message) -> Iterable[Event]:
         if not isinstance(message, m.Hello):
             raise RemoteProtocolError("the first message must be a hello")
-        if not self._admits(message.token):
-            return self._hang_up("token not accepted")
+        refused = self._admits(message.token)
+        if refused:
+            return self._hang_up(refused)
         self.agent = message.agent
         self.state = State.OPEN
         self._liveness.introduced()
@@ -399,3 +459,12 @@ class ServerMachine:
     def _end(self) -> None:
         self.state = State.CLOSED
         self._requests.clear()
+
+
+def _refused_by(message: Message) -> str | None:
+    """Why the peer's decoder would refuse a message, and with it the connection; None when it takes it."""
+    try:
+        m.TO_CLIENT_CODEC.decode(m.TO_CLIENT_CODEC.encode(message))
+    except (CodecError, OverflowError, UnicodeEncodeError) as error:
+        return str(error)
+    return None

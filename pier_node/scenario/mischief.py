@@ -93,7 +93,7 @@ class Mischief:
                 self._slow(form, rng)
             case PauseForm():
                 for host in self._choose(form, rng):
-                    pause(host, form.for_s)
+                    self._pause(host, form.for_s)
             case StallForm():
                 for host in self._choose(form, rng):
                     self._stall((form, rng, host))
@@ -173,13 +173,19 @@ class Mischief:
 
         self._end(form.until_s, end)
 
+    def _pause(self, host: SimHost, for_s: float) -> None:
+        """No longer than the load lasts: what is under way then has the drain time to end."""
+        left_s = self.load_until_s - self.world.now
+        if left_s > 0.0:
+            pause(host, min(for_s, left_s))
+
     def _stall(self, stalled: tuple[StallForm, Rng, SimHost]) -> None:
         """A busy loop, and when the next one comes: one after the other, until the fault is over."""
         form, rng, host = stalled
         if self.world.now >= min(form.until_s or self.load_until_s, self.load_until_s) or not host.alive:
             return
         busy_s = rng.uniform(min(BUSY_S_LEAST, form.busy_s_max), form.busy_s_max)
-        pause(host, busy_s)
+        self._pause(host, busy_s)
         next_s = self.world.now + busy_s + rng.expovariate(1.0 / form.every_s)
         self.world.call_at(next_s, self._stall, stalled)
 

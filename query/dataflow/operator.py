@@ -46,6 +46,22 @@ class Operator:
         query spreads, so that its author hears of it and no node meets it."""
 
     @classmethod
+    def reads(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Namespaces of the DHT whose objects it reads, by the options that it will work with."""
+        return ()
+
+    @classmethod
+    def tables(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Tables of the ring whose rows it reads, unless the query itself puts them there."""
+        return cls.reads(options)
+
+    @classmethod
+    def writes(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Namespaces of the DHT that it puts into, or whose entries in the dictionary it changes. Rights are judged by
+        this: a class that writes and does not say so writes unseen."""
+        return ()
+
+    @classmethod
     def returns_to(cls, options: Mapping[str, Any]) -> str | None:
         """The operator that gets the output of one that has no consumers in the plan: put Eddy."""
         return None

@@ -58,6 +58,8 @@ def read(options: Sequence[Option], settings: Mapping[str, plan.Setting]) -> dic
             names = [option.name for option in options]
             listed = "it takes " + ", ".join(names) if names else "it takes no settings"
             raise SettingError(name, "this operator has no such setting", did_you_mean(name, names, listed))
+        if name.lower() in given:
+            raise SettingError(name, "is given twice", "capitals make no difference in the names of settings")
         given[name.lower()] = setting
     values = {}
     for key, option in known.items():
@@ -68,6 +70,17 @@ def read(options: Sequence[Option], settings: Mapping[str, plan.Setting]) -> dic
         else:
             values[option.name] = option.default
     return values
+
+
+def normalised(options: Sequence[Option], settings: Mapping[str, plan.Setting]) -> dict[str, plan.Setting]:
+    """The same settings under the names of their options, texts as plain text, choices in the options' spelling: who
+    reads a plan then sees what its operators will see. The settings are right, as `read` has found."""
+    known = {option.name.lower(): option for option in options}
+    written: dict[str, plan.Setting] = {}
+    for name, setting in settings.items():
+        option = known[name.lower()]
+        written[option.name] = _value(option, setting) if option.kind in ("text", "choice") else setting
+    return written
 
 
 def _value(option: Option, setting: plan.Setting) -> Any:

@@ -37,6 +37,10 @@ from query.causes import Cause, WireCauses, added, cause_of, loses_rows
 from query.engine.absentees import NOBODY, Absentees
 from query.engine.spec import Report
 
+#: Nodes that took part without being counted when the query went out: a few, while parts of a ring become one. More is
+#: a member's invention.
+UNSEEN_MAX = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -107,8 +111,10 @@ def settled(
     be made to take are missing from the answer although every node did its part: that is no complete answer either. Nor
     is one whose rows went in part to a node that was not asked, as happens while two parts of a ring become one."""
     gave = max(0, gave - last.failed)
-    asked = max(first.received, gave) + first.unreachable
-    done = max(min(last.answered + last.empty, first.received), gave)
+    # A node of which the tree of the first call lost sight, and which took part all the same, was asked like any other.
+    unseen = min(max(0, last.answered + last.empty - first.received), UNSEEN_MAX)
+    asked = max(first.received + unseen, gave) + first.unreachable
+    done = max(min(last.answered + last.empty, first.received + unseen), gave)
     answered = max(min(last.answered, done), gave)
     missing = asked - done
     unreachable = min(first.unreachable, missing)

@@ -19,7 +19,7 @@ from overlay.router import Router
 from overlay.spread.branch import Branch, Combine, Ended, Event
 from overlay.spread.spread import Spread
 from query.causes import Cause
-from query.dataflow.budget import Budget
+from query.dataflow.budget import Budget, Pools
 from query.dataflow.scheduler import Scheduler
 from query.engine import taps
 from query.engine.messages import PeerBatch, Remark, ResultCredit
@@ -98,11 +98,14 @@ class Executor:
         handover: Handover,
         ended: Callable[[str], None],
         runs_max: int = RUNS_MAX,
+        pools: Pools | None = None,
     ) -> None:
         """`handover` takes result rows to queries that were asked at this node; `ended` hears of every query that
         somebody has ended everywhere."""
         self.scheduler = Scheduler(runtime)
         self.runs: dict[str, Run] = {}
+        #: What queries of one client hold here together.
+        self.pools = pools or Pools()
         self.refused = 0
         self.remarks_suppressed = 0
         self._runtime = runtime
@@ -215,6 +218,7 @@ class Executor:
             lambda operator, reason: self._complain(spec, operator, reason),
             late=call.complete > 0 or call.wave > 1,
             branch=branch,
+            pools=self.pools,
         )
         self.runs[spec.id] = run
         _log.debug("query runs here", extra={"details": {"query": spec.id, "asker": spec.proxy.address}})

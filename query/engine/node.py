@@ -8,6 +8,7 @@ import query.operators  # noqa: F401 - makes all operators known
 from overlay.stack import OVERLAY_MESSAGES, OverlayNode
 from query.aggregation.messages import AGGREGATION_MESSAGES
 from query.aggregation.service import Aggregations
+from query.dataflow.budget import Pools
 from query.dataflow.context import Tables
 from query.engine.absentees import Roll
 from query.engine.catalog import Catalog
@@ -37,9 +38,11 @@ class EngineNode:
         tables: Tables,
         services: dict[str, Any] | None = None,
         runs_max: int = RUNS_MAX,
+        client_memory_bytes_max: int = 0,
     ) -> None:
         """`services` are further ones for operators, as files and databases, and the name of the `host`: without it a
-        node is known by its address."""
+        node is known by its address. `client_memory_bytes_max` is what all queries of one client may hold here
+        together, zero for no limit."""
         self.overlay = overlay
         messenger = overlay.messenger
         self.aggregations = Aggregations(runtime, messenger, overlay.router, overlay.dht)
@@ -70,6 +73,7 @@ class EngineNode:
             lambda own: self.proxy.handed(own),
             lambda query_id: self.proxy.cancelled(query_id),
             runs_max,
+            Pools(client_memory_bytes_max),
         )
         holdings = Holdings(overlay.dht, tables)
         self.catalog = Catalog(runtime, overlay.spread, overlay.dht, holdings, self.indexes.as_known)

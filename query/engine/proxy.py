@@ -39,6 +39,7 @@ from query.engine.messages import Remark, ResultBatch
 from query.engine.results import OwnRows, ResultReceiver
 from query.engine.sink import Sink as Sink
 from query.engine.spec import (
+    CLIENT_CHARS_MAX,
     ERROR_CHARS_MAX,
     ERRORS_MAX,
     GROUPS_MAX,
@@ -411,26 +412,29 @@ class Proxy:
         messenger.on(Remark, self._remark)
 
     def submit(
-        self, plan: Plan, limits: Limits, sink: Sink, complain: bool = False, part: WireArc | None = None
+        self,
+        plan: Plan,
+        limits: Limits,
+        sink: Sink,
+        complain: bool = False,
+        part: WireArc | None = None,
+        client: str = "",
     ) -> ProxyQuery:
-        """Starts a query whose plan has been checked, on a part of the ring if it is divisible. Raises
-        TooManyQueries."""
+        """Starts a query whose plan has been checked, for a client, on a part of the ring. Raises TooManyQueries."""
         if len(self.queries) >= QUERIES_MAX:
             raise TooManyQueries(f"limit {QUERIES_MAX} queries at once on this node reached")
+        nodes = self._nodes()
         spec = QuerySpec(
-            id=self._rng.randbytes(8).hex(),
-            plan=plan,
-            proxy=self._router.me,
-            limits=limits,
+            self._rng.randbytes(8).hex(),
+            plan,
+            self._router.me,
+            limits,
             time_us=int(self.runtime.wall() * 1e6),
-            window_bytes=max(
-                WINDOW_LEAST_BYTES, min(WINDOW_MOST_BYTES, self.window_total_bytes // self._nodes())
-            ),
+            window_bytes=max(WINDOW_LEAST_BYTES, min(WINDOW_MOST_BYTES, self.window_total_bytes // nodes)),
             complain=complain,
             part=part,
-            groups=min(
-                self.groups_max, max(GROUPS_LEAST, 1 << (self._nodes() * GROUPS_PER_NODE - 1).bit_length())
-            ),
+            client=client[:CLIENT_CHARS_MAX],
+            groups=min(self.groups_max, max(GROUPS_LEAST, 1 << (nodes * GROUPS_PER_NODE - 1).bit_length())),
         )
         query = self.queries[spec.id] = ProxyQuery(self, spec, sink)
         query.start()

@@ -16,7 +16,7 @@ from overlay.dht.standing import Standing
 from overlay.spread.branch import Branch
 from query.causes import Cause, WireCauses, added
 from query.counts import total
-from query.dataflow.budget import Budget, BudgetExceeded, LimitReached
+from query.dataflow.budget import Budget, BudgetExceeded, LimitReached, Pools
 from query.dataflow.check import OPGRAPH_OPTIONS
 from query.dataflow.context import Context, SourceUnavailable, Tap
 from query.dataflow.graph import Dataflow
@@ -53,6 +53,7 @@ class Run:
         complain: Callable[[str, str], None],
         late: bool,
         branch: Branch,
+        pools: Pools,
     ) -> None:
         self.spec = spec = ready.call.spec
         self.stages = ready.stages
@@ -66,7 +67,8 @@ class Run:
         self.expiry: Timer | None = None
         #: When the query began, by this node's clock: long before it came here if the node joined later.
         self.started_s = branch.began_at
-        self.budget = Budget(spec.limits)
+        self._pools = pools
+        self.budget = Budget(spec.limits, pools.join(spec.client))
         self.results = results(self.budget, self.fail)
         self.error: str | None = None
         self._cause = Cause.ERROR
@@ -187,6 +189,8 @@ class Run:
         self._scheduler.remove(self.spec.id)
         for flow in self._flows.values():
             flow.close()
+        self.budget.release()
+        self._pools.leave(self.spec.client)
 
     def _out_of_time(self, _: None) -> None:
         self.fail(BudgetExceeded("time_s", self.spec.limits.time_s, "the whole query"))

@@ -39,6 +39,8 @@ States: TypeAlias = bytes
 ID_CHARS_MAX = 64
 #: Partition groups of one query.
 GROUPS_MAX = 1_024
+#: Names of tokens have at most 64, addresses fewer.
+CLIENT_CHARS_MAX = 128
 
 
 class QuerySpec(msgspec.Struct, frozen=True, array_like=True):
@@ -62,6 +64,8 @@ class QuerySpec(msgspec.Struct, frozen=True, array_like=True):
     group_owner: Annotated[tuple[int, ...], msgspec.Meta(max_length=GROUPS_MAX)] = ()
     #: Only nodes whose ids lie here take part, of a plan that can be divided so.
     part: WireArc | None = None
+    #: Whose query it is: what queries of one client hold on a node counts together. Empty for nobody's.
+    client: Annotated[str, msgspec.Meta(max_length=CLIENT_CHARS_MAX)] = ""
 
 
 class StageCall(msgspec.Struct, frozen=True, array_like=True):

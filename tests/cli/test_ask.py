@@ -11,13 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from cli.exits import Exit
 from cli.main import main
 from pier_node.protocol import messages as m
 from pier_node.service import AnswerSink, Failure
 from tests.cli.conftest import Served
 from tests.pier_node.worlds import BATCH
 
-ACCOUNT = m.Account("q1", asked=3, answered=1, empty=1, unreachable=1, rows=2)
+ACCOUNT = m.Account("q1", asked=3, answered=2, empty=1, rows=2)
 
 
 def answer(sink: AnswerSink) -> None:
@@ -71,7 +72,7 @@ def test_rows_of_an_epoch_carry_it(served: Served, capsys: pytest.CaptureFixture
         for epoch in (1, 2):
             sink.batch("t", BATCH.slice(0, 1), epoch)
             sink.epoch_account(m.Account("q1", asked=1, answered=1, epoch=epoch))
-        sink.finish(m.Account("q1", ended="duration"))
+        sink.finish(m.Account("q1"))
 
     served.engine.on_query = epochs
     assert ask(served, "--format", "json") == 0
@@ -105,11 +106,79 @@ def test_a_failure_half_way_prints_what_there_was_and_the_account(
         sink.fail(Failure("limit", "limit rows = 2 reached", account=m.Account("q1", asked=1, failed=1)))
 
     served.engine.on_query = half
-    assert ask(served, "--format", "json") == 1
+    assert ask(served, "--format", "json") == Exit.LIMIT
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 2
     assert "limit rows = 2" in captured.err
     assert json.loads(captured.err.splitlines()[-1])["failed"] == 1
+
+
+#: How an account ends, the exit code, and the code with --allow-partial.
+ENDINGS = [
+    ("complete", Exit.COMPLETE, Exit.COMPLETE),
+    ("partial", Exit.PARTIAL, Exit.COMPLETE),
+    ("limit", Exit.LIMIT, Exit.COMPLETE),
+    ("cancelled", Exit.CANCELLED, Exit.CANCELLED),
+    ("failed", Exit.UNANSWERED, Exit.UNANSWERED),
+    ("in a way nobody has heard of", Exit.UNANSWERED, Exit.UNANSWERED),
+]
+
+
+@pytest.mark.parametrize("command", ["sql", "ufl"])
+@pytest.mark.parametrize(("ended", "code", "allowed"), ENDINGS)
+def test_only_a_whole_answer_is_a_success(
+    served: Served,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    ended: str,
+    code: Exit,
+    allowed: Exit,
+) -> None:
+    def end(sink: AnswerSink) -> None:
+        sink.batch("t", BATCH)
+        sink.finish(m.Account("q1", asked=3, answered=1, failed=2, rows=2, ended=ended, notes=("a note",)))
+
+    served.engine.on_query = end
+    (tmp_path / "q.ufl").write_text("x")
+    text = "SELECT 1" if command == "sql" else str(tmp_path / "q.ufl")
+    asked = [command, text, "--node", served.address, "--format", "json"]
+    assert main(asked) == code
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 2, "the rows are printed in any case"
+    assert json.loads(captured.err.splitlines()[-1])["ended"] == ended
+    assert ("a note" in captured.err.splitlines()[0]) is (code != Exit.COMPLETE) or ended == "complete"
+    assert main([*asked, "--allow-partial"]) == allowed
+
+
+def test_an_epoch_that_is_not_whole_is_no_failure_of_its_query(served: Served) -> None:
+    def epochs(sink: AnswerSink) -> None:
+        sink.batch("t", BATCH, 1)
+        sink.epoch_account(m.Account("q1", asked=2, answered=1, failed=1, epoch=1, ended="partial"))
+        sink.finish(m.Account("q1", asked=2, answered=2))
+
+    served.engine.on_query = epochs
+    assert ask(served, "--format", "json") == 0
+
+
+def test_a_table_that_nobody_knows_has_a_code_of_its_own(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.engine.on_query = lambda sink: sink.fail(
+        Failure("unknown_table", "no node knows a table 'fv'", hint="did you mean 'fw'?")
+    )
+    assert ask(served) == Exit.UNKNOWN_TABLE
+    assert "no node knows a table 'fv'\nhint: did you mean 'fw'?" in capsys.readouterr().err
+    assert ask(served, "--allow-unknown") == Exit.UNKNOWN_TABLE
+    assert [asked.unknown_tables for asked in served.engine.asked] == [False, True]
+
+
+@pytest.mark.parametrize("command", [["sql"], ["ufl"], []])
+def test_the_codes_are_in_the_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert all(f"  {code.value:<4}{code.words[:20]}" in help_text for code in Exit)
+    assert len({int(code) for code in Exit}) == len(Exit)
 
 
 def test_interrupting_cancels_the_query_and_still_accounts(

@@ -114,7 +114,12 @@ class Door:
     async def open(self, name: str) -> AsyncIterator[Connection]:
         host = self._hosts.host(name)
         opened = client.connect(
-            host, CLIENT_PORT, token=self._token, tls=self._tls, timeout_s=CONNECT_TIMEOUT_S
+            host,
+            CLIENT_PORT,
+            token=self._token,
+            tls=self._tls,
+            server_name="localhost",
+            timeout_s=CONNECT_TIMEOUT_S,
         )
         async with opened as conn:
             yield conn

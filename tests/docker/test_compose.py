@@ -25,7 +25,7 @@ NODES = 3
 PATIENCE_S = 120.0
 JOB_S = 400.0
 ASK = ["pier", "sql", "--node", "127.0.0.1:7701", "--format", "json"]
-KEYS = ["--tls-ca", "/keys/tls-authority.pem", "--token-file", "/keys/client.token"]
+KEYS = ["--tls-ca", "/keys/tls-authority.pem", "--tls-name", "node", "--token-file", "/keys/client.token"]
 FEED = (
     "spark-submit --master spark://spark-master:7077 $(pier-spark --path) feed seen '/logs/*.log' --key src"
     f" --nodes seed:7701 {' '.join(KEYS)}"

@@ -9,7 +9,7 @@ import pytest
 from overlay.transport.identity import SECRET_BYTES, Identity
 from pier_node.config import Config, load
 from pier_node.data_dir import DataDir
-from pier_node.key_files import KeyFilesError, KeysDir, read_token
+from pier_node.key_files import KeyFilesError, KeysDir, TlsPair, read_token
 from pier_node.security import SecurityError, load_credentials
 from runtime.native.secret_files import write_secret
 
@@ -88,3 +88,16 @@ def test_two_processes_cannot_hold_one_directory(tmp_path: Path) -> None:
     # A lock belongs to the open file, so that a second opening in this process stands for another process.
     assert data.is_running()
     assert data.secret() == data.secret()
+
+
+def test_a_nodes_own_certificate_goes_before_the_one_that_all_share(keys: KeysDir, tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "db1")
+    data.path.mkdir()
+    assert load_credentials(config(keys), SECRET, data).files.tls_certificate == keys.tls_certificate
+    keys.renew_tls(["db1.example.net"], TlsPair(data.tls_certificate, data.tls_key))
+    files = load_credentials(config(keys), SECRET, data).files
+    assert (files.tls_certificate, files.tls_key) == (data.tls_certificate, data.tls_key)
+    named = config(
+        keys, security__tls_certificate=str(keys.tls_certificate), security__tls_key=str(keys.tls_key)
+    )
+    assert load_credentials(named, SECRET, data).files.tls_certificate == keys.tls_certificate

@@ -119,6 +119,8 @@ class ScriptedEngine:
         self.sinks: list[AnswerSink] = []
         self.asked: list[QueryRequest] = []
         self.told: list[tuple[Any, ...]] = []
+        #: Whether publications come to their end.
+        self.feeds_end = True
         self.on_query: Callable[[AnswerSink], None] = lambda sink: None
         self.on_taps: Callable[[AnswerSink], object] = lambda sink: None
 
@@ -175,7 +177,8 @@ class _Feed:
         self.control.consumed(size_bytes)
 
     def end(self) -> None:
-        self.control.finish(PublicationResult(self.rows, self.rows))
+        if self.engine.feeds_end:
+            self.control.finish(PublicationResult(self.rows, self.rows))
 
     def cancel(self, reason: str) -> None:
         self.engine.told.append(("feed cancelled", reason))

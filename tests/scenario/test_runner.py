@@ -41,6 +41,14 @@ def test_a_healthy_network_answers_everything_and_a_fault_shows() -> None:
     assert cut.traffic["drops"].keys() == {"partitioned"}
 
 
+@pytest.mark.parametrize(("one_way", "least", "most"), [("false", 0.80, 0.95), ("true", 0.80, 0.97)])
+def test_a_share_of_the_pairs_is_cut_for_a_while(one_way: str, least: float, most: float) -> None:
+    fault = f'[[faults]]\nkind = "pairs"\nfraction = 0.5\none_way = {one_way}\nat_s = 5\nuntil_s = 10'
+    cut = run_scenario(parse_scenario(BASE + fault), 1)
+    assert least < cut.figures["answered_ratio"] < most
+    assert cut.traffic["drops"].keys() == {"partitioned"}
+
+
 def test_crashed_hosts_come_back_and_the_spared_are_spared() -> None:
     text = BASE + '[[faults]]\nkind = "crash"\ncount = 50\nspare = 35\nat_s = 5\nrestart_after_s = 3'
     result = run_scenario(parse_scenario(text), 1)

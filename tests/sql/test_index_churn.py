@@ -7,7 +7,6 @@ import random
 import pyarrow as pa
 import pytest
 
-from pier_node.engine.publication import Publishing
 from pier_node.service import Publication, QueryRequest
 from query.index.service import LOOK_S
 from tests.query.engine.cluster import Cluster
@@ -28,9 +27,7 @@ class Indexed:
         self.rng = random.Random(seed)
         self.node = Node(self.cluster, 1)
         control = Control()
-        feed = Publishing(
-            Publication("t", ("k",), LIFETIME_S), control, self.cluster.nodes[1].overlay.publisher
-        )
+        feed = self.node.service.publish(Publication("t", ("k",), LIFETIME_S), control)
         feed.batch(pa.record_batch({"k": range(ROWS), "v": [n % VALUES for n in range(ROWS)]}), 1)
         feed.end()
         self.cluster.world.run_for(5.0)

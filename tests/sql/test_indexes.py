@@ -118,7 +118,11 @@ def test_the_first_rows_by_an_indexed_column_are_read_from_the_end_of_the_index(
     assert [(row["k"], row["port"]) for row in sink.rows] == duck.execute(text).fetchall()
     assert sink.account is not None
     assert not sink.account.dropped
+    assert sink.account.ended == "complete"
     assert ("(pht) finds the " in explained(node, text)) == uses
+    if uses:
+        # One node reads the index and fetches the rows: they are its part of the answer.
+        assert sink.account.answered == int(bool(sink.rows))
 
 
 def test_nodes_ask_rarely_for_indexes_that_they_were_not_told_of() -> None:

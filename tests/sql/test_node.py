@@ -76,8 +76,11 @@ class Node:
         self.service = QueryService(cluster.hosts[number].runtime, cluster.nodes[number], Limits())
 
     def ask(self, text: str, wait_s: float = 10.0, **params: Any) -> Sink:
+        return self.asked(QueryRequest(text, "sql", params=params), wait_s)
+
+    def asked(self, request: QueryRequest, wait_s: float = 10.0) -> Sink:
         sink = Sink()
-        self.service.query(QueryRequest(text, "sql", params=params), sink)
+        self.service.query(request, sink)
         self.cluster.world.run_for(wait_s)
         return sink
 
@@ -203,26 +206,58 @@ def test_a_table_that_just_came_is_known(node: Node) -> None:
     assert node.ask("SELECT t2.k FROM t2 JOIN t ON TRUE").rows == [{"k": 5}]
 
 
-def test_a_table_that_nobody_has_is_an_error(node: Node) -> None:
+SCAN = "%opgraph(g) { %operator(s) { type = scan implementation = %s } %operator(r) { type = result sources[0] = s } }"
+
+
+def test_a_table_that_nobody_knows_is_an_error_unless_the_query_says_otherwise(node: Node) -> None:
     node.publish("hosts", {"k": [1]}, "k")
     failure = node.ask("SELECT count(*) AS n FROM host").failure
     assert failure is not None
-    assert (failure.kind, failure.message, failure.hint) == (
-        "unknown_table",
-        "unknown table 'host'",
-        "did you mean 'hosts'?",
-    )
-
-
-def test_a_table_that_nobody_has_is_empty_where_that_is_asked_for(node: Node) -> None:
-    node.publish("hosts", {"k": [1]}, "k")
-    sink = Sink()
-    node.service.query(QueryRequest("SELECT count(*) AS n FROM host", "sql", unknown_tables=True), sink)
-    node.cluster.world.run_for(10.0)
+    assert (failure.kind, failure.message) == ("unknown_table", "unknown table 'host'")
+    assert failure.hint == "did you mean 'hosts'?"
+    sink = node.asked(QueryRequest("SELECT count(*) AS n FROM host", "sql", unknown_tables=True))
     assert sink.rows == [{"n": 0}]
     assert sink.account is not None
     assert (sink.account.ended, sink.account.causes) == ("complete", {})
     assert sink.account.notes == ("no node knows a table 'host'; did you mean 'hosts'?",)
+
+
+@pytest.mark.parametrize("scan", ["Local table = {}", "DHT ns = {}", "dht NS = {}"])
+def test_the_same_in_ufl(cluster: Cluster, node: Node, scan: str) -> None:
+    cluster.load("hosts", [from_pydict("hosts", {"k": [1]})])
+    text = SCAN.replace("%s", scan)
+    failure = node.asked(QueryRequest(text.replace("{}", "host"), "ufl")).failure
+    assert failure is not None and failure.kind == "unknown_table"
+    sink = node.asked(QueryRequest(text.replace("{}", "host"), "ufl", unknown_tables=True))
+    assert sink.account is not None and "no node knows a table 'host'" in sink.account.notes
+    assert node.asked(QueryRequest(text.replace("{}", "hosts"), "ufl")).account is not None
+
+
+def test_a_table_that_came_a_moment_after_it_was_unknown_is_known(node: Node) -> None:
+    for text, language in (("SELECT k FROM late", "sql"), (SCAN.replace("%s", "DHT ns = late2"), "ufl")):
+        table = "late" if language == "sql" else "late2"
+        asked = QueryRequest(text, language)  # type: ignore[arg-type]
+        sink = Sink()
+        node.service.query(asked, sink)
+        node.cluster.world.run_for(0.5)
+        assert sink.failure is not None and sink.failure.kind == "unknown_table"
+        control = Control()
+        feed = node.service.publish(Publication(table, ("k",)), control)
+        feed.batch(pa.record_batch({"k": [1]}), 1)
+        feed.end()
+        node.cluster.world.run_for(1.0)
+        assert node.asked(asked).rows == [{"k": 1}]
+
+
+def test_nobody_concludes_that_a_table_is_unknown_from_nodes_that_did_not_say(cluster: Cluster) -> None:
+    cluster.load("fw", [from_pydict("fw", {"src": ["a"]})] * 6)
+    cluster.world.run_for(10.0)
+    cut_off(cluster, 4)
+    node, sink = Node(cluster, 1), Sink()
+    node.service.query(QueryRequest("SELECT count(*) AS n FROM elsewhere", "sql", Wanted(time_s=20.0)), sink)
+    cluster.world.run_for(30.0)
+    assert sink.account is not None and UNTOLD in sink.account.notes
+    assert sink.account.ended == "partial"
 
 
 def test_a_table_that_a_silent_node_may_have_is_asked_for_and_the_answer_says_so(

@@ -7,8 +7,8 @@ been acknowledged by its owner. While too much is unacknowledged, producers paus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -90,6 +90,10 @@ class PutDht(Operator):
             most=LIFETIME_S_MAX,
         ),
     )
+
+    @classmethod
+    def writes(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (options["ns"],)
 
     def open(self) -> None:
         services = self.context.services

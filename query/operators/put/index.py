@@ -4,7 +4,8 @@ for CREATE INDEX and DROP INDEX. What it does is said by its settings; rows that
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from query.batch import Batch
 from query.dataflow.flow import Flow
@@ -32,6 +33,10 @@ class PutIndex(Operator):
         Option("column", "text", "the column; the index is dropped when absent"),
         Option("using", "choice", "in order, or by equality alone", PHT, choices=USINGS),
     )
+
+    @classmethod
+    def writes(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (options["ns"],)
 
     def open(self) -> None:
         self._storing = False

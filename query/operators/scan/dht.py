@@ -66,6 +66,10 @@ class ScanDht(Source):
     )
 
     @classmethod
+    def reads(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (options["ns"],)
+
+    @classmethod
     def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
         check_origin(options)
 

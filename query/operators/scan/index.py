@@ -94,6 +94,10 @@ class ScanIndex(Source):
         if options["first"] is not None and (options["using"] == HASH or not options["column"]):
             raise SettingError("first", "needs an index in order (using = pht) and its column")
 
+    @classmethod
+    def reads(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (options["ns"],)
+
     def open(self) -> None:
         super().open()
         self._schemas = SchemaReceiver()

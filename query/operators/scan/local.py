@@ -32,6 +32,10 @@ class ScanLocal(Source):
     )
 
     @classmethod
+    def tables(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (options["table"],)
+
+    @classmethod
     def check(cls, options: Mapping[str, Any], spec: plan.Operator, opgraph: plan.Opgraph) -> None:
         check_origin(options)
 

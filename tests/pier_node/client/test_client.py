@@ -14,7 +14,8 @@ import trio
 
 from pier_node import client
 from pier_node.client import sync
-from pier_node.key_files import KeysDir
+from pier_node.data_dir import DataDir
+from pier_node.key_files import KeysDir, TlsPair
 from pier_node.node_service import ComposedService
 from pier_node.protocol import messages as m
 from pier_node.server import ClientServer, ServerOptions
@@ -117,6 +118,69 @@ async def test_errors_say_whose_fault_it_is() -> None:
             await conn.cancel("nope")
 
 
+def ends(ended: str) -> Callable[[AnswerSink], None]:
+    def push(sink: AnswerSink) -> None:
+        sink.batch("t", BATCH)
+        sink.finish(m.Account("q1", asked=3, answered=1, failed=2, rows=2, ended=ended, notes=("why",)))
+
+    return push
+
+
+@pytest.mark.parametrize(
+    ("ended", "kind", "is_allowed"),
+    [
+        ("partial", client.AnswerPartial, True),
+        ("limit", client.AnswerLimited, True),
+        ("cancelled", client.AnswerCancelled, False),
+        ("failed", client.AnswerFailed, False),
+        ("of a word that nobody knows", client.AnswerFailed, False),
+    ],
+)
+async def test_an_answer_that_is_not_whole_raises_with_its_rows(
+    ended: str, kind: type[client.AnswerIncomplete], is_allowed: bool
+) -> None:
+    async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
+        node.engine.on_query = ends(ended)
+        answer = conn.query("q")
+        with pytest.raises(kind, match="1 of 3 nodes answered, 2 rows; why") as caught:
+            await answer.table()
+        assert caught.value.account == answer.account
+        assert caught.value.table is not None and caught.value.table.to_batches()[0].equals(BATCH)
+        got = 0
+        with pytest.raises(kind):
+            async for batch in conn.query("q"):
+                got += batch.num_rows
+        assert got == 2, "the rows came first"
+        allowed = conn.query("q", allow_partial=True)
+        if is_allowed:
+            assert (await allowed.table()).num_rows == 2
+            assert allowed.account is not None and allowed.account.ended == ended
+        else:
+            with pytest.raises(kind):
+                await allowed.table()
+
+
+async def test_who_cancels_does_not_expect_the_whole() -> None:
+    async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
+        node.engine.on_query = lambda sink: sink.batch("t", BATCH) and None
+        answer = conn.query("q")
+        async for _ in answer:
+            answer.cancel()
+        assert answer.account is not None and answer.account.ended == "cancelled"
+
+
+async def test_an_epoch_that_is_not_whole_is_told_by_its_account() -> None:
+    def epochs(sink: AnswerSink) -> None:
+        sink.batch("t", BATCH, 1)
+        sink.epoch_account(m.Account("q1", asked=2, answered=1, failed=1, epoch=1, ended="partial"))
+        sink.finish(m.Account("q1", asked=2, answered=2))
+
+    async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
+        node.engine.on_query = epochs
+        seen = [event async for event in conn.query("q").events()]
+        assert [event.ended for event in seen if isinstance(event, m.Account)] == ["partial", "complete"]
+
+
 async def test_leaving_an_answer_cancels_its_query() -> None:
     async with a_node() as node, client.connect("127.0.0.1", node.port) as conn:
         node.engine.on_query = lambda sink: sink.batch("t", BATCH) and None
@@ -173,7 +237,7 @@ async def test_tls_and_token(tmp_path: Path) -> None:
     keys.make(["localhost", "127.0.0.1"])
     tls = server_context(keys.tls_certificate, keys.tls_key)
     async with a_node(ServerOptions(tokens=book("secret")), tls) as node:
-        trusting = client_context(keys.tls_authority, check_hostname=True)
+        trusting = client_context(keys.tls_authority)
         async with client.connect("127.0.0.1", node.port, token="secret", tls=trusting) as conn:
             assert (await conn.status()).pid == 7
         with pytest.raises(client.ConnectFailed, match="token not accepted"):
@@ -185,6 +249,40 @@ async def test_tls_and_token(tmp_path: Path) -> None:
         with pytest.raises(client.ConnectFailed):
             async with client.connect("127.0.0.1", node.port, token="secret", timeout_s=5):
                 raise AssertionError("connected")
+
+
+async def test_a_certificate_is_good_for_its_own_host(tmp_path: Path) -> None:
+    """A host whose certificate was taken from another is found out, and never hears the token."""
+    keys, data = KeysDir(tmp_path / "keys"), DataDir(tmp_path / "db1")
+    keys.make([])
+    data.path.mkdir()
+    pair = TlsPair(data.tls_certificate, data.tls_key)
+    keys.renew_tls(["db1.example.net"], pair)
+    shown = server_context(pair.certificate, pair.key)
+    checking = client_context(keys.tls_authority)
+    heard: list[str] = []
+
+    async with a_node(ServerOptions(tokens=book("secret")), shown) as node:
+        node.server._admits = lambda token: heard.append(token)  # type: ignore[method-assign]
+        for name in ("db2.example.net", "10.0.0.7"):
+            with pytest.raises(client.ConnectFailed, match=f"a certificate that is not for {name}") as caught:
+                async with client.connect(
+                    "127.0.0.1", node.port, token="secret", tls=checking, server_name=name
+                ):
+                    raise AssertionError("connected")
+            assert "pier keys new node --name" in caught.value.hint
+        assert not heard
+    async with a_node(ServerOptions(tokens=book("secret")), shown) as node:
+        for name in ("db1.example.net", "localhost", None):
+            opened = client.connect("127.0.0.1", node.port, token="secret", tls=checking, server_name=name)
+            async with opened as conn:
+                assert (await conn.status()).pid == 7
+        unchecked = client_context(keys.tls_authority, check_names=False)
+        opened = client.connect(
+            "127.0.0.1", node.port, token="secret", tls=unchecked, server_name="db2.example.net"
+        )
+        async with opened as conn:
+            assert (await conn.status()).pid == 7
 
 
 async def test_scripts_without_an_event_loop() -> None:
@@ -211,6 +309,22 @@ async def test_scripts_without_an_event_loop() -> None:
         got = await trio.to_thread.run_sync(script, node.port)
     assert got["rows"] == got["table"] == 4 and got["account"].answered == 2
     assert (got["published"], got["got"], got["ring"], got["status"]) == (2, [("", b"v")], "me", 7)
+
+
+async def test_a_script_hears_of_a_part_as_a_trio_program_does() -> None:
+    def script(port: int) -> tuple[int, int]:
+        with sync.connect("127.0.0.1", port) as conn:
+            with pytest.raises(client.AnswerPartial) as caught:
+                conn.query("q").table()
+            with pytest.raises(client.AnswerPartial):
+                for _ in conn.query("q"):
+                    pass
+            assert caught.value.table is not None
+            return caught.value.table.num_rows, conn.query("q", allow_partial=True).table().num_rows
+
+    async with a_node() as node:
+        node.engine.on_query = ends("partial")
+        assert await trio.to_thread.run_sync(script, node.port) == (2, 2)
 
 
 async def test_a_script_that_cannot_connect_is_told() -> None:

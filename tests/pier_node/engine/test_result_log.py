@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pier_node.engine import result_log
-from pier_node.engine.result_log import ResultLog
-from pier_node.service import Failure, LogState, QueryRequest
+from pier_node.access.clients import Client
+from pier_node.access.rates import Hold, RateLimits, Share
+from pier_node.engine.result_log import LogLimits, ResultLog, Room
+from pier_node.service import Failure, LogName, LogState, QueryRequest
 from query.batch import from_pydict
 from tests.query.engine.cluster import Cluster
 from tests.sql.test_node import Node, Sink
@@ -22,6 +23,8 @@ FOLLOW = """
 }
 """
 
+LOG = LogName("", "log")
+
 
 @pytest.fixture
 def node() -> Node:
@@ -32,20 +35,20 @@ def node() -> Node:
 
 def open_log(node: Node, text: str = FOLLOW, lease_s: float = 60.0) -> Any:
     states: list[Any] = []
-    node.service.open_log("log", lease_s, QueryRequest(text, "ufl"), states.append)
+    node.service.open_log(LOG, lease_s, QueryRequest(text, "ufl"), states.append)
     node.cluster.world.run_for(2.0)
     return states[0]
 
 
 def call(node: Node, action: str = "look", offset: int = 0) -> Any:
     states: list[Any] = []
-    node.service.log("log", action, offset, states.append)
+    node.service.log(LOG, action, offset, states.append)
     return states[0]
 
 
 def read(node: Node, start: int, end: int) -> Sink:
     sink = Sink()
-    node.service.read_log("log", start, end, sink)
+    node.service.read_log(LOG, start, end, sink)
     return sink
 
 
@@ -97,12 +100,11 @@ def test_a_query_that_is_none_ends_its_log_with_the_reason(node: Node) -> None:
     assert call(node).ended.startswith("failed: ")
 
 
-def test_a_full_log_makes_its_query_wait_and_goes_on_when_rows_are_released(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(result_log, "LOG_BYTES_MAX", 100)
-    monkeypatch.setattr(result_log, "LOG_BYTES_HARD_MAX", 200)
-    log = ResultLog("log", QueryRequest("", "ufl"), 60.0)
+def test_a_full_log_makes_its_query_wait_and_goes_on_when_rows_are_released() -> None:
+    share = Share()
+    assert share.take(Hold.LOGS) is None and share.take(Hold.QUERIES) is None
+    request = QueryRequest("", "ufl", share=share)
+    log = ResultLog(LOG, request, 60.0, Room(LogLimits(log_bytes_max=100)))
     woken: list[int] = []
     log.on_ready(lambda: woken.append(1))
     batch = pa.record_batch({"n": list(range(8))})
@@ -113,4 +115,67 @@ def test_a_full_log_makes_its_query_wait_and_goes_on_when_rows_are_released(
     assert woken == [1] and log.ready()
     log.batch("t", batch)
     log.batch("t", batch)
-    assert log.batch("t", batch) is False and "LOG_BYTES_MAX" in log.state.ended
+    assert log.batch("t", batch) is False and "client.log_bytes_max" in log.state.ended
+    log.forget()
+    assert share.idle
+
+
+def held(node: Node, client: str, share: Share, count: int, lease_s: float = 86_400.0) -> list[Any]:
+    """As many logs as one client can open."""
+    states: list[Any] = []
+    for number in range(count):
+        request = QueryRequest(FOLLOW, "ufl", share=share)
+        node.service.open_log(LogName(client, f"log{number}"), lease_s, request, states.append)
+    node.cluster.world.run_for(2.0)
+    return states
+
+
+def test_one_client_cannot_take_all_logs_there_are(node: Node) -> None:
+    limits = RateLimits(holds_max={Hold.LOGS: 8, Hold.QUERIES: 64})
+    greedy, other = Share(limits), Share(limits)
+    refused = [state for state in held(node, "greedy", greedy, 64) if isinstance(state, Failure)]
+    assert len(refused) == 56 and all("client.logs_max = 8" in each.message for each in refused)
+    assert not any(isinstance(state, Failure) for state in held(node, "other", other, 8))
+    assert greedy.figures().held["queries"] == 8
+    for number in range(8):
+        node.service.log(LogName("greedy", f"log{number}"), "close", 0, lambda state: None)
+    assert greedy.idle and not other.idle
+
+
+def test_the_rows_of_logs_count_against_their_client_and_all_together_against_the_node() -> None:
+    batch = pa.record_batch({"n": list(range(8))})
+    room = Room(LogLimits(log_bytes_max=1_000, logs_total_bytes_max=330))
+    limits = RateLimits(holds_max={Hold.LOG_BYTES: 128})
+    shares = [Share(limits), Share(limits), Share()]
+    logs = []
+    for share in shares:
+        assert share.take(Hold.LOGS) is None and share.take(Hold.QUERIES) is None
+        logs.append(ResultLog(LOG, QueryRequest("", "ufl", share=share), 60.0, room))
+    for log in logs[:2]:
+        assert log.batch("t", batch) and log.batch("t", batch)
+    assert not logs[0].batch("t", batch) and "client.logs_bytes_max = 128" in logs[0].state.ended
+    assert logs[2].batch("t", batch)
+    assert not logs[2].batch("t", batch) and "client.logs_total_bytes_max = 330" in logs[2].state.ended
+    logs[1].release(8)
+    assert shares[1].figures().held["log_bytes"] == 64 and room.refused == 2
+    for log in logs:
+        log.close("over")
+        log.forget()
+    assert room.bytes == 0 and all(share.idle for share in shares)
+
+
+def test_logs_of_two_clients_never_meet(node: Node) -> None:
+    """Whatever their tokens and logs are called."""
+    states: list[Any] = []
+    for name in (LogName("a", "b/c"), LogName("a/b", "c"), LogName("", "a/b/c")):
+        node.service.open_log(name, 60.0, QueryRequest(FOLLOW, "ufl"), states.append)
+    assert len(node.service.logs) == 3
+
+
+def test_a_log_of_what_a_token_does_not_allow_is_counted(node: Node) -> None:
+    share, asker = Share(), Client("asker", frozenset({"ask"}))
+    text = FOLLOW.replace("type = result", "type = put NS = stolen keys[0] = $n")
+    node.service.open_log(LOG, 60.0, QueryRequest(text, "ufl", who=asker, share=share), lambda state: None)
+    node.cluster.world.run_for(2.0)
+    assert "does not allow to publish into 'stolen'" in call(node).ended
+    assert share.rights_refused == 1

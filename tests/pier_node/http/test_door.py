@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pier_node.access.rates import ClientFigures
 from pier_node.engine.figures import Durations, QueryStatistics
-from pier_node.http.door import CONNECTIONS_MAX, REQUEST_TIMEOUT_S, HttpDoor
+from pier_node.http.door import HttpDoor, HttpLimits
 from pier_node.service import NodeStatus
 from tests.pier_node.worlds import ManualClock, PipeStream
 
@@ -26,14 +26,18 @@ def snapshots() -> dict[str, Any]:
         durations.add(duration_s)
     return {
         "queries": QueryStatistics(1, 2, 3, {"complete": 2}, {"syntax": 1}, 10, 0, 0, durations),
-        "clients": {"a": ClientFigures(1, 2, 3, 0, 0, 0, 0)},
+        "clients": {"a": ClientFigures(1, 2, 3, 0, 0, {"queries": 4}, {})},
         "transport": {"bad_seal": 4},
     }
 
 
+LIMITS = HttpLimits()
+
+
 class Visit:
-    def __init__(self, door: HttpDoor) -> None:
+    def __init__(self, door: HttpDoor, host: str = "127.0.0.1") -> None:
         self.stream = PipeStream()
+        self.stream.peer = f"{host}:55555"
         stream: Any = self.stream
         door.accept(stream)
 
@@ -91,7 +95,7 @@ def test_noise_is_answered_or_waited_for_and_never_raises(noise: bytes) -> None:
     visit = Visit(door)
     visit.stream.handler.received(noise)
     visit.stream.handler.received(noise)
-    clock.advance(REQUEST_TIMEOUT_S + 1)
+    clock.advance(LIMITS.request_timeout_s + 1)
     assert visit.stream.over
 
 
@@ -104,13 +108,22 @@ def test_headers_without_end_are_cut_off(door: HttpDoor) -> None:
 def test_slow_and_many_clients_do_not_hold_the_door() -> None:
     clock = ManualClock()
     door = HttpDoor(clock, lambda: STATUS, snapshots)
-    slow = [Visit(door) for _ in range(CONNECTIONS_MAX)]
-    for _ in range(int(REQUEST_TIMEOUT_S) + 1):
+    slow = [Visit(door) for _ in range(900)]
+    assert sum(not visit.stream.over for visit in slow) == LIMITS.connections_per_address_max
+    assert Visit(door).ask()[0] == 200, "although the door is held open"
+    for _ in range(int(LIMITS.request_timeout_s) + 1):
         for visit in slow:
             if not visit.stream.over:
                 visit.stream.handler.received(b"x")
         clock.advance(1.0)
     assert all(visit.stream.over for visit in slow)
     assert Visit(door).ask()[0] == 200
-    full = [Visit(door) for _ in range(CONNECTIONS_MAX + 1)]
-    assert full[-1].stream.over and not full[0].stream.over
+    assert door.counted.refused == 900 and not door.open_count
+
+
+def test_who_comes_from_elsewhere_is_not_put_out_by_a_crowd(door: HttpDoor) -> None:
+    alone = Visit(door, "10.0.0.9")
+    for number in range(900):
+        Visit(door, f"10.0.{number % 3 + 1}.1")
+    assert not alone.stream.over and alone.ask()[0] == 200
+    assert door.open_count <= LIMITS.connections_max

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import ufl
-from pier_node.client import sync
+from pier_node.client import AnswerIncomplete, sync
 from pier_node.cluster import processes
 from pier_node.cluster.directory import ClusterDir
 from pier_node.config.addresses import split_address
@@ -106,5 +106,6 @@ def test_queries_read_no_other_files(cluster: ClusterDir) -> None:
         text = (EXAMPLES / "projection.ufl").read_text().replace("samples.csv", path)
         with sync.connect(*split_address(cluster.running()[0].client_address)) as conn:
             answer = conn.query(text, "ufl")
-            assert list(answer) == []
+            with pytest.raises(AnswerIncomplete):
+                assert list(answer) == []
         assert answer.account is not None and answer.account.failed == COUNT

@@ -20,7 +20,9 @@ class Wire:
     ) -> None:
         self.now = 0.0
         self.cut = cut
-        self.node = ServerMachine(IDENTITY, lambda given: given == wanted, self.now, limits)
+        self.node = ServerMachine(
+            IDENTITY, lambda given: "" if given == wanted else "token not accepted", self.now, limits
+        )
         self.client = ClientMachine(self.now, token, "test")
         self.to_node: list[Any] = []
         self.to_client: list[Any] = []

@@ -87,6 +87,25 @@ def test_the_judges_see_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(text.startswith("answers:") for text in told), told
 
 
+def test_rows_of_the_published_table_that_are_missing_or_doubled_are_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An asker that does not look whether the parts that nodes answered for cover the ring once."""
+    scenario, _ = load_scenario(FILE)
+    monkeypatch.setattr("query.engine.proxy.judged", lambda tiles, wanted, causes: [])
+    monkeypatch.setattr("query.engine.spec.joined", lambda one, other: (one, 0))
+    told = [each.found for seed in (2, 8) for each in run_scenario(scenario, seed).checks if not each.holds]
+    assert any("are missing" in text and " 0 are missing" not in text for text in told), told
+    assert any("are doubled" in text and " 0 are doubled" not in text for text in told), told
+
+
+def test_a_node_that_is_said_to_have_nothing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, _ = load_scenario(FILE)
+    monkeypatch.setattr("query.dataflow.graph.Dataflow.gave_own_rows", lambda flow: False)
+    told = [each.found for each in run_scenario(scenario, 1).checks if not each.holds]
+    assert any(text.startswith("accounts:") for text in told), told
+
+
 def test_a_spread_that_stays_open_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries that end without a word to who waits for them."""
     scenario, _ = load_scenario(FILE)
@@ -100,5 +119,5 @@ def test_a_lost_object_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publishers that never look at what they published lose it to the first owner that dies."""
     scenario, _ = load_scenario(FILE)
     monkeypatch.setattr("overlay.dht.publisher.Publisher._arm", lambda publisher: None)
-    told = [each.found for each in run_scenario(scenario, 1).checks if not each.holds]
+    told = [each.found for each in run_scenario(scenario, 4).checks if not each.holds]
     assert any(text.startswith("lost:") for text in told), told

@@ -92,6 +92,24 @@ def test_a_one_way_partition_lets_the_message_through_but_not_its_notice() -> No
     assert told == [(5.0, False), (5.0, False)]
 
 
+def test_cut_pairs_reach_everybody_but_each_other() -> None:
+    world, (a, b, c, _), seen = make()
+    cut = world.faults.partitions.cut_pairs([(a.index, b.index)])
+    one_way = world.faults.partitions.cut_one_way([(a.index, c.index)])
+    routes = ((a, b), (b, a), (a, c), (c, a), (b, c), (c, b))
+    for number, (sender, to) in enumerate(routes):
+        sender.messenger.send(to.address, Note(number))
+    world.run_until(10.0)
+    assert sorted(number for _, number in seen) == [3, 4, 5]
+    world.faults.partitions.heal(cut)
+    world.faults.partitions.heal(one_way)
+    seen.clear()
+    for number, (sender, to) in enumerate(routes):
+        sender.messenger.send(to.address, Note(number))
+    world.run_until(20.0)
+    assert sorted(number for _, number in seen) == [0, 1, 2, 3, 4, 5]
+
+
 def test_reordering_lets_later_messages_overtake() -> None:
     world, (a, b, *_), seen = make()
     world.faults.reordering.set_rate(0.2, delay_s_max=1.0)
