@@ -28,10 +28,11 @@ BESIDE_STEPS_MAX = 4_000
 BESIDE_AT_ONCE, APART_AT_ONCE = 2, 1
 #: What planning a text may take in a process of its own.
 APART_S_MAX = 10.0
-APART_BYTES_MAX = 1 << 30
-#: Texts that wait at one of these places, of one client (as many as it may ask at once) and of all.
-CLIENT_WAITING_MAX = 64
-WAITING_MAX = 256
+APART_BYTES_MAX = 512 << 20
+#: Texts that wait in front of the threads, of one client and of all: bursts of short ones are done in no time,
+BESIDE_CLIENT_MAX, BESIDE_WAITING_MAX = 512, 2_048
+#: and in front of the process.
+APART_CLIENT_MAX, APART_WAITING_MAX = 16, 128
 
 
 @dataclass(slots=True)
@@ -47,14 +48,18 @@ class _Place:
     """One place where texts are planned: who waits for it, in turn, and how many are there now."""
 
     at_once: int
+    client_max: int
+    waiting_max: int
     queues: dict[str, deque[_Waiting]] = field(default_factory=dict)
+    waiting: int = 0
     busy: int = 0
 
     def add(self, client: str, waiting: _Waiting) -> bool:
         queue = self.queues.get(client)
         count = 0 if queue is None else len(queue)
-        if count >= CLIENT_WAITING_MAX or sum(map(len, self.queues.values())) >= WAITING_MAX:
+        if count >= self.client_max or self.waiting >= self.waiting_max:
             return False
+        self.waiting += 1
         self.queues.setdefault(client, deque()).append(waiting)
         return True
 
@@ -65,6 +70,7 @@ class _Place:
         client = next(iter(self.queues))
         queue = self.queues.pop(client)
         waiting = queue.popleft()
+        self.waiting -= 1
         if queue:
             self.queues[client] = queue
         self.busy += 1
@@ -76,8 +82,8 @@ class Planning:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._beside = _Place(BESIDE_AT_ONCE)
-        self._apart = _Place(APART_AT_ONCE)
+        self._beside = _Place(BESIDE_AT_ONCE, BESIDE_CLIENT_MAX, BESIDE_WAITING_MAX)
+        self._apart = _Place(APART_AT_ONCE, APART_CLIENT_MAX, APART_WAITING_MAX)
 
     def plan(
         self,

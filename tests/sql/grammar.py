@@ -52,7 +52,7 @@ def loaded(seed: int, nodes: int = 4) -> Sql:
     return sql
 
 
-class _Writer:
+class Writer:
     """Writes one query, choosing by `draw`."""
 
     def __init__(self, draw: Any) -> None:
@@ -311,4 +311,4 @@ class _Writer:
 
 @st.composite
 def queries(draw: Any) -> tuple[str, bool]:
-    return _Writer(draw).query()
+    return Writer(draw).query()

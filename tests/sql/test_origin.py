@@ -10,9 +10,10 @@ import pytest
 import ufl
 from overlay.dht.operations import GotObject
 from overlay.objects.name import Prefix
+from pier_node.service import QueryRequest
 from query.batch import from_pydict
 from tests.query.engine.cluster import Cluster
-from tests.sql.test_node import Node
+from tests.sql.test_node import Node, Sink
 from ufl.sql import TableInfo, compile_sql
 
 NODES = 6
@@ -116,3 +117,22 @@ def test_a_table_that_has_such_a_column_keeps_it(cluster: Cluster, node: Node) -
     cluster.load("own", [from_pydict("own", {"_node": ["mine"], "x": [1]})])
     assert node.ask("SELECT * FROM own").rows == [{"_node": "mine", "x": 1}]
     assert node.ask("SELECT _node FROM own").rows == [{"_node": "mine"}]
+
+
+@pytest.mark.parametrize("how", ["", " RANGE '5 seconds'"])
+def test_a_continuous_query_says_it_too(cluster: Cluster, node: Node, how: str) -> None:
+    sink = Epochs()
+    text = f"SELECT _host, count(*) AS n FROM t GROUP BY _host EVERY '1 second'{how} FOR '3 seconds'"
+    node.service.query(QueryRequest(text, "sql"), sink)
+    cluster.world.run_for(1.5)
+    for number, tables in enumerate(cluster.tables):
+        batch = from_pydict("t", {"k": [number]})
+        tables.tables["t"].batches.append(batch)
+        for follower in list(tables.tables["t"].followers.values()):
+            follower(batch)
+    cluster.world.run_for(20.0)
+    assert {row["_host"] for row in sink.rows} == set(hosts(cluster))
+
+
+class Epochs(Sink):
+    """A client that keeps the rows of all epochs."""

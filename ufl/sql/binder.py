@@ -18,6 +18,7 @@ from query.wire.limits import COLUMNS_MAX
 from ufl.sql import windows
 from ufl.sql.blocks import Block, Pull
 from ufl.sql.clauses import is_constant, limit_of, order_of
+from ufl.sql.dialect import Continuous
 from ufl.sql.errors import Refused, unsupported
 from ufl.sql.kinds import cast_to, kind_of, united
 from ufl.sql.names import Namer, Scope, Source
@@ -132,6 +133,8 @@ class Binder:
             return self._modified(node, self._values(node))
         if isinstance(node, exp.Table):
             return self.query(exp.select("*").from_(node.copy()), env, outer, pull)
+        if isinstance(node, Continuous):
+            raise unsupported("EVERY inside a query", node, "it stands at the end of the whole query")
         if not isinstance(node, exp.DML | exp.DDL | exp.Command | exp.Query):
             raise Refused("this is no query", node, "a query begins with SELECT")
         raise unsupported(f"{node.key.upper()}", node, "pier answers SELECT queries")
@@ -209,6 +212,8 @@ class Binder:
     def _table(self, node: exp.Table, env: Env, star: bool) -> Source:
         if isinstance(node.this, exp.Anonymous):
             name = node.this.name.upper()
+            if node.args.get("alias") is not None and node.args["alias"].columns:
+                raise unsupported(f"renaming the columns of {name}", node)
             if name in ("TUMBLE", "HOP"):
                 return self._windowed(node, env)
             raise unsupported(f"the table function {name}", node)

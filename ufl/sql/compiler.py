@@ -230,6 +230,7 @@ def _about_tables(tree: exp.Expr, tables: Mapping[str, TableInfo] | None) -> Rel
             raise unsupported("this kind of DESCRIBE", tree, "DESCRIBE and the name of a table")
         if not isinstance(table, exp.Table):
             raise unsupported("DESCRIBE of something else than a table", tree)
+        require_understood(table)
         known = tables or {}
         match = next((name for name in known if name.lower() == table.name.lower()), None)
         if match is None:

@@ -150,7 +150,7 @@ class Groups:
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             distinct = function not in _IDEMPOTENT
             arguments = list(arguments[0].expressions)
-            if len(arguments) != 1:
+            if len(arguments) != 1 or isinstance(arguments[0], exp.Star):
                 raise unsupported("DISTINCT over several columns in an aggregate", node)
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if function != "count":

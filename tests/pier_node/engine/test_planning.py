@@ -12,7 +12,7 @@ import pytest
 
 from pier_node.engine import planning
 from pier_node.engine.compilers import Job, Question, Text, named, planned
-from pier_node.engine.planning import BESIDE_CHARS_MAX, CLIENT_WAITING_MAX, Planning
+from pier_node.engine.planning import BESIDE_CHARS_MAX, BESIDE_CLIENT_MAX, Planning
 from pier_node.service import Failure
 from runtime.api import OutOfMemory, OutOfTime
 from ufl.sql import TableInfo
@@ -117,7 +117,7 @@ def test_clients_take_turns_and_may_not_take_all_places(world: World, planner: P
     def ask(client: str) -> None:
         planner.plan(client, planned, job("SELECT x FROM t"), 9.0, lambda made: said.append((client, made)))
 
-    for _ in range(planning.BESIDE_AT_ONCE + CLIENT_WAITING_MAX + 5):
+    for _ in range(planning.BESIDE_AT_ONCE + BESIDE_CLIENT_MAX + 5):
         ask("greedy")
     assert len(said) == 5 and all(isinstance(made, Failure) for _, made in said)
     ask("modest")
