@@ -108,7 +108,7 @@ class Planning:
             waiting.done(
                 Failure(
                     "limit",
-                    f"too many texts wait to be planned here: {place.client_max} of one client, {place.waiting_max} in all",
+                    f"too many texts wait to be planned: {place.client_max} of one client, {place.waiting_max} in all",
                     hint="ask again later",
                 )
             )

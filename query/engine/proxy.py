@@ -481,23 +481,20 @@ class Proxy:
             query.cancel(CANCELLED_ELSEWHERE)
 
     def _result(self, sender: Address, message: ResultBatch) -> None:
-        query = self.queries.get(message.query)
-        if query is None:
-            self.strays += 1
-        else:
+        if (query := self._known(message.query)) is not None:
             query.guard(lambda: query.results.arrived(sender, message))
+
+    def _known(self, query_id: str) -> ProxyQuery | None:
+        """The query that a message is for; one that is over is a stray."""
+        query = self.queries.get(query_id)
+        self.strays += query is None
+        return query
 
     def handed(self, own: OwnRows) -> None:
         """Rows that this node gives to a query that was asked here."""
-        query = self.queries.get(own.query)
-        if query is None:
-            self.strays += 1
-        else:
+        if (query := self._known(own.query)) is not None:
             query.guard(lambda: query.results.handed(own))
 
     def _remark(self, sender: Address, remark: Remark) -> None:
-        query = self.queries.get(remark.query)
-        if query is None:
-            self.strays += 1
-        else:
+        if (query := self._known(remark.query)) is not None:
             query.sink.remark(remark)
