@@ -14,7 +14,7 @@ import msgspec
 
 from overlay.dht.doubts import DOUBTS_MAX, Doubts
 from overlay.dht.publisher import Publisher
-from overlay.ring import SPACE, Arc, WireArc, from_wire, to_wire
+from overlay.ring import Arc, WireArc, from_wire, to_wire
 from overlay.router import Router
 from overlay.spread.account import Account
 from overlay.spread.branch import Branch
@@ -65,7 +65,7 @@ class Recall:
 
     def _arm(self, after_s: float) -> None:
         if self._timer is None and not self._out:
-            after_s += PER_NODE_S * (SPACE // self._router.arc().width())
+            after_s += PER_NODE_S * self._spread.about_nodes()
             self._timer = self._runtime.call_later(after_s, self._ask, None)
 
     def _ask(self, _: None) -> None:

@@ -135,6 +135,10 @@ class Spread:
             self._runtime.call_later(0.0, lambda _: done(None, Account(uncovered=1)), None)
         return branch
 
+    def about_nodes(self) -> int:
+        """About how many nodes a spread over all of the ring reaches, from the arc this one owns."""
+        return max(1, SPACE // self._router.arc().width())
+
     def renew(self, branch: Branch) -> None:
         """The root of a spread over the whole ring builds its tree anew: nodes that came since get the message,
         those that have it keep their answers. For queries that run for long."""

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import msgspec
 
-from overlay.ring import MASK, SPACE, Arc, WireArc, from_wire
+from overlay.ring import MASK, Arc, WireArc, from_wire
 from overlay.router import Router
 from overlay.spread.account import Account as Coverage
 from overlay.spread.branch import Branch
@@ -431,7 +431,7 @@ class Proxy:
         """Starts a query whose plan has been checked, for a client, on a part of the ring. Raises TooManyQueries."""
         if len(self.queries) >= QUERIES_MAX:
             raise TooManyQueries(f"limit {QUERIES_MAX} queries at once on this node reached")
-        nodes = self._nodes()
+        nodes = self.spread.about_nodes()
         spec = QuerySpec(
             self._rng.randbytes(8).hex(),
             plan,
@@ -462,10 +462,6 @@ class Proxy:
         """The arc that this node alone is in."""
         me = from_wire(self._router.me.id)
         return Arc(me, (me + 1) & MASK)
-
-    def _nodes(self) -> int:
-        """About how many nodes there are, from the arc this one owns."""
-        return max(1, SPACE // self._router.arc().width())
 
     def forget(self, query: ProxyQuery) -> None:
         self.queries.pop(query.spec.id, None)

@@ -19,7 +19,11 @@ from runtime.api import Runtime, Timer
 TOPIC = "index-settle"
 #: Between published rows being back and the first question: other parts come back at about the same time.
 FIRST_S = 0.1
+#: For each node there is, so much longer: what comes meanwhile is settled with it.
+PER_NODE_S = 0.05
+#: After a try that failed, twice as long each time.
 AGAIN_S = 2.0
+AGAIN_S_MAX = 60.0
 #: How long a node waits to be sure of its rows before it says that it is not.
 SURE_S = 5.0
 
@@ -40,6 +44,7 @@ class Settling:
         self._bring_up_to_date = bring_up_to_date
         self._timer: Timer | None = None
         self._out = False
+        self._again_s = AGAIN_S
         self.asked = self.failed = 0
         dht.doubts.settles = True
         dht.doubts.ended.append(lambda: self._arm(FIRST_S))
@@ -47,6 +52,7 @@ class Settling:
 
     def _arm(self, after_s: float) -> None:
         if self._timer is None and not self._out and self._dht.doubts.unsettled():
+            after_s += PER_NODE_S * self._spread.about_nodes()
             self._timer = self._runtime.call_later(after_s, self._ask, None)
 
     def _ask(self, _: None) -> None:
@@ -61,9 +67,11 @@ class Settling:
             self._out = False
             if account.complete:
                 self._dht.doubts.settled(list(pieces))
+                self._again_s = AGAIN_S
             else:
                 self.failed += 1
-            self._arm(AGAIN_S)
+                self._again_s = min(AGAIN_S_MAX, 2.0 * self._again_s)
+            self._arm(self._again_s)
 
         self._spread.start(TOPIC, b"", done)
 
