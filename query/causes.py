@@ -74,6 +74,8 @@ class Cause(enum.Enum):
     #: Rows or states that may be in an answer twice: two nodes have shown one part of a published table, or one that
     #: was taken for gone may have passed its states on.
     DOUBLED = (25, True, Fault.RING)
+    #: Epochs that were over before it was known how many nodes there are.
+    UNCOUNTED = (26, True, Fault.RING)
 
     #: A part of the ring of which nobody is known to be the owner for the time being.
     UNOWNED = (30, True, Fault.RING)

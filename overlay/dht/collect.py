@@ -18,15 +18,23 @@ GET_BYTES_MAX = 64 << 20
 
 
 class Batch(Generic[R]):
-    """Waits for one result per position."""
+    """Waits for one result per position; `each` hears of every one as it comes."""
 
     __slots__ = (
         "_done",
+        "_each",
         "_left",
         "_results",
     )
 
-    def __init__(self, runtime: Runtime, count: int, done: Callable[[list[R]], None] | None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        count: int,
+        done: Callable[[list[R]], None] | None,
+        each: Callable[[int, R], None] | None = None,
+    ) -> None:
+        self._each = each
         self._results: list[R | None] = [None] * count
         self._left = count
         self._done = done
@@ -36,6 +44,8 @@ class Batch(Generic[R]):
     def put(self, position: int, result: R) -> None:
         self._results[position] = result
         self._left -= 1
+        if self._each is not None:
+            self._each(position, result)
         if self._left == 0:
             self._finish(None)
 

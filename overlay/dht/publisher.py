@@ -32,6 +32,8 @@ RETRY_SHARE = 0.1
 LOOK_AFTER_MAX = 256
 #: Puts of one publication, or renewals, under way at once; the rest follows when they have ended.
 BURST_OBJECTS = 4096
+#: Renewals under way in all: those for an owner that is silent do not keep the others waiting.
+RENEWING_MAX = 8 * BURST_OBJECTS
 #: Objects that are taken back at a time; the next follow when their owners have said that these are gone.
 WITHDRAWN_OBJECTS = 4096
 #: Tries to take one object back, each of them with all the attempts of a request. What is left ends by itself.
@@ -86,12 +88,14 @@ class Publisher:
         "_heap",
         "_helpers",
         "_looking_after",
+        "_lost",
         "_objects",
         "_over_limit",
         "_published_max",
         "_puts",
         "_refused",
         "_renewals",
+        "_renewing",
         "_republished",
         "_rng",
         "_runtime",
@@ -120,6 +124,9 @@ class Publisher:
         self._helpers: list[Helper] = []
         self._timer: Timer | None = None
         self._timer_step = 0
+        #: Objects whose renewal has no answer yet; those that are to be put again at the end of this turn.
+        self._renewing = 0
+        self._lost: list[_Published] = []
         self._puts = self._renewals = self._republished = 0
         self._refused = self._unreached = self._over_limit = self._withdrawals_failed = 0
 
@@ -269,11 +276,12 @@ class Publisher:
             now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
             for published in now:
                 published.adopted = False
-            self._dht.put_many([self._aged(each) for each in now], lambda codes: ended(now, codes))
+            # What an owner that is silent keeps waiting does not hold up the others.
+            self._dht.put_many(
+                [self._aged(each) for each in now], ended, lambda n, code: self._next(now[n], code)
+            )
 
-        def ended(now: list[_Published], codes: list[Code]) -> None:
-            for published, code in zip(now, codes, strict=True):
-                self._next(published, code)
+        def ended(codes: list[Code]) -> None:
             all_codes.extend(codes)
             if len(all_codes) < len(kept):
                 burst()
@@ -371,6 +379,8 @@ class Publisher:
     def _arm(self) -> None:
         if not self._heap or (self._timer is not None and self._timer_step <= self._heap[0]):
             return
+        if self._renewing >= RENEWING_MAX:
+            return
         if self._timer is not None:
             self._timer.cancel()
         self._timer_step = self._heap[0]
@@ -390,10 +400,13 @@ class Publisher:
                 due.append(published)
         if not names:
             del self._steps[heapq.heappop(self._heap)]
-        if not due:
-            self._arm()
-            return
-        self._renew(due, lambda codes: self._renewed(due, codes))
+        if due:
+            self._renewing += len(due)
+            self._renewals += len(due)
+            self._dht.renew_many(
+                [_renewal(each) for each in due], each=lambda n, code: self._renewed(due[n], code)
+            )
+        self._arm()
 
     def _renew(self, due: list[_Published], done: Callable[[list[Code]], None]) -> None:
         self._renewals += len(due)
@@ -427,19 +440,22 @@ class Publisher:
 
         burst()
 
-    def _renewed(self, due: list[_Published], codes: list[Code]) -> None:
-        lost = []
-        for published, code in zip(due, codes, strict=True):
-            if self._objects.get(published.put.name) is not published:
-                continue
+    def _renewed(self, published: _Published, code: Code) -> None:
+        self._renewing -= 1
+        if self._objects.get(published.put.name) is published:
             if code is Code.UNKNOWN:
-                lost.append(published)
+                if not self._lost:
+                    self._runtime.call_later(0.0, self._put_lost, None)
+                self._lost.append(published)
             else:
                 self._next(published, code)
-        if lost:
-            self._republished += len(lost)
-            self._put(lost, None)
         self._arm()
+
+    def _put_lost(self, _: None) -> None:
+        """What owners did not have, together."""
+        lost, self._lost = self._lost, []
+        self._republished += len(lost)
+        self._put([each for each in lost if self._objects.get(each.put.name) is each], None)
 
 
 def _renewal(published: _Published) -> RenewObject:

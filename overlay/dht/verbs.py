@@ -141,9 +141,14 @@ class Dht:
         """Stores an object at its owner; a refusal says why."""
         self._requests.submit(_build_put, [_put_entry(put, done or _ignore)])
 
-    def put_many(self, puts: Sequence[PutObject], done: Callable[[list[Code]], None] | None = None) -> None:
-        """Codes come in the order of the puts."""
-        batch: Batch[Code] = Batch(self._runtime, len(puts), done)
+    def put_many(
+        self,
+        puts: Sequence[PutObject],
+        done: Callable[[list[Code]], None] | None = None,
+        each: Callable[[int, Code], None] | None = None,
+    ) -> None:
+        """Codes come in the order of the puts, when the last is known; `each` hears of one as soon as it is."""
+        batch: Batch[Code] = Batch(self._runtime, len(puts), done, each)
         self._requests.submit(_build_put, [_put_entry(put, batch.slot(n)) for n, put in enumerate(puts)])
 
     def put_temp(self, put: PutObject, done: Callable[[Code], None] | None = None) -> None:
@@ -155,9 +160,13 @@ class Dht:
         self._requests.submit(_build_renew, [_renew_entry(renew, done or _ignore)])
 
     def renew_many(
-        self, renewals: Sequence[RenewObject], done: Callable[[list[Code]], None] | None = None
+        self,
+        renewals: Sequence[RenewObject],
+        done: Callable[[list[Code]], None] | None = None,
+        each: Callable[[int, Code], None] | None = None,
     ) -> None:
-        batch: Batch[Code] = Batch(self._runtime, len(renewals), done)
+        """As `put_many`."""
+        batch: Batch[Code] = Batch(self._runtime, len(renewals), done, each)
         entries = [_renew_entry(renew, batch.slot(n)) for n, renew in enumerate(renewals)]
         self._requests.submit(_build_renew, entries)
 

@@ -21,6 +21,8 @@ from runtime.api import Runtime
 CHUNK_OBJECTS = 512
 #: An age that travelled is right within this: what moved and lies so near to the edge of a window may be beyond it.
 EDGE_S = 0.5
+#: Young objects of one window: as many as a store holds. What is beyond it is not shown, and is in doubt.
+YOUNG_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,27 @@ class Young:
 class Window:
     """The objects born within `age_s`, each time it is asked."""
 
-    __slots__ = ("_age_s", "_keeper", "_read_at", "_ready", "_runtime", "_subscription", "_waiting", "_young")
+    __slots__ = (
+        "_age_s",
+        "_crowded",
+        "_keeper",
+        "_read_at",
+        "_ready",
+        "_runtime",
+        "_subscription",
+        "_unread",
+        "_waiting",
+        "_young",
+    )
 
     def __init__(self, runtime: Runtime, keeper: Keeper, namespace: str, age_s: float) -> None:
         self._runtime = runtime
         self._keeper = keeper
         self._age_s = age_s
         self._young: dict[Name, StoredObject] = {}
+        #: Those that were put here since it was last asked: at the instant of asking, time alone does not tell.
+        self._unread: dict[Name, None] = {}
+        self._crowded = 0
         self._read_at: float | None = None
         self._ready = False
         self._waiting: list[Callable[[], None]] = []
@@ -68,6 +84,7 @@ class Window:
             self._subscription.cancel()
             self._subscription = None
         self._young.clear()
+        self._unread.clear()
         self._waiting.clear()
 
     def when_ready(self, tell: Callable[[], None]) -> None:
@@ -84,24 +101,33 @@ class Window:
         if since_last and self._read_at is not None:
             oldest = self._read_at
         self._read_at = now
+        unread, self._unread = self._unread, {}
         values: list[bytes] = []
-        doubtful = 0
+        doubtful, self._crowded = self._crowded, 0
         keep_s = min(oldest, now - self._age_s) - EDGE_S
         for name, stored in list(self._young.items()):
             if stored.born_at < keep_s or self._keeper.store.get(name, now) is not stored:
                 del self._young[name]
-            elif not self._keeper.lies_within(arc, stored):
-                doubtful += stored.role is Role.PRIMARY and stored.born_at > oldest
+                continue
+            young = stored.born_at > oldest or name in unread
+            if not self._keeper.lies_within(arc, stored):
+                doubtful += stored.role is Role.PRIMARY and young
             else:
                 doubtful += stored.moved and abs(stored.born_at - oldest) < EDGE_S
-                if stored.born_at > oldest:
+                if young:
                     values.append(stored.value)
         return Young(values, doubtful)
 
     def _stored(self, stored: StoredObject) -> None:
         if stored.load:
             return  # Nobody is to see it yet; it comes again when it is shown.
-        oldest = self._runtime.now() - self._age_s
-        oldest = oldest if self._read_at is None else min(oldest, self._read_at)
-        if stored.born_at > oldest - EDGE_S:
-            self._young[stored.name] = stored
+        now = self._runtime.now()
+        oldest = now - self._age_s if self._read_at is None else min(now - self._age_s, self._read_at)
+        if stored.born_at <= oldest - EDGE_S:
+            return
+        if len(self._young) >= YOUNG_MAX and stored.name not in self._young:
+            self._crowded += 1
+            return
+        self._young[stored.name] = stored
+        if stored.born_at >= now:
+            self._unread[stored.name] = None

@@ -112,6 +112,11 @@ class Book:
 
     # -- who is expected
 
+    @property
+    def expected(self) -> int:
+        """How many members are expected, there or not."""
+        return len(self._expected)
+
     def expected_in(self, arc: Arc) -> list[int]:
         """Ids of expected members from the arc's start up to its end."""
         ids = self._expected

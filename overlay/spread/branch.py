@@ -52,6 +52,8 @@ class Ended:
     """The spread is over for this node: cancelled by the root, or everybody above is gone."""
 
     reason: str
+    #: Whether the root ended it. Else it may go on elsewhere, and come here again.
+    cancelled: bool = True
 
 
 Event: TypeAlias = ChildLost | ParentChanged | Ended

@@ -47,7 +47,7 @@ class Liveness:
         router: Router,
         branches: dict[bytes, Branch],
         unheard: Callable[[Branch, Child], None],
-        drop: Callable[[Branch, str], None],
+        drop: Callable[[Branch, str, bool], None],
     ) -> None:
         self._runtime = runtime
         self._messenger = messenger
@@ -85,7 +85,7 @@ class Liveness:
                 next_s = min(next_s, max(WAIT_PERIOD_S, branch._touched_at + FINISHED_KEEP_S - now))
                 continue
             if branch.parent is not None and now - branch._touched_at >= ABANDONED_AFTER_S:
-                self._drop(branch, "nobody waits for the answer any more")
+                self._drop(branch, "nobody waits for the answer any more", False)
                 continue
             next_s = WAIT_PERIOD_S
             for child in branch._children.values():

@@ -364,7 +364,7 @@ class Spread:
         self._liveness.arm()
         return True
 
-    def _drop(self, branch: Branch, reason: str) -> None:
+    def _drop(self, branch: Branch, reason: str, cancelled: bool = True) -> None:
         """Ends a spread here and below."""
         if self._branches.pop(branch.spread, None) is None:
             return
@@ -373,4 +373,4 @@ class Spread:
         if not was_finished:
             self._ended += 1
             branch._on_done = None
-            branch._tell(Ended(reason))
+            branch._tell(Ended(reason, cancelled))

@@ -17,6 +17,7 @@ from pier_node.protocol.fields import BYTES_MAX
 from pier_node.protocol.messages import Account as WireAccount
 from pier_node.service import AnswerSink, Failure, QueryRequest
 from query.batch import Batch
+from query.causes import Cause
 from query.dataflow.marks import mark_of
 from query.engine.account import Account
 from query.engine.messages import Remark
@@ -111,7 +112,10 @@ class Asked:
         mark = mark_of(batch)
         if mark is not None:
             assert isinstance(self._query, ProxyQuery), "marks come from a plan"
-            self._asked = max(self._asked, mark.nodes)
+            expected = self._query.expected
+            self._asked = max(self._asked, mark.nodes, expected or 0)
+            if expected is None:
+                mark = mark.lacking(Cause.UNCOUNTED)
             self._epochs.begin(mark, self._query.spec.id, self._asked, self.age_s, self._query.absent)
             return True
         self.rows_given += batch.num_rows

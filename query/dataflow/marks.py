@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from query.batch import Batch, from_pydict
-from query.causes import WireCauses
+from query.causes import Cause, WireCauses, added
 from query.counts import Count
 
 #: The table name of marks. Names of tables of the system begin so.
@@ -31,6 +31,10 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     causes: WireCauses = {}
     #: Epochs before it that were left out, because the client was behind.
     skipped: Count = 0
+
+    def lacking(self, cause: Cause) -> Mark:
+        """The same, less than whole for one more cause."""
+        return msgspec.structs.replace(self, causes=added(self.causes, {cause.number: 1}))
 
     def to_batch(self) -> Batch:
         return from_pydict(TABLE, {_COLUMN: [msgspec.msgpack.encode(self)]})

@@ -99,6 +99,11 @@ class Roll:
     def __init__(self, book: Book | None = None) -> None:
         self._book = book
 
+    @property
+    def expected(self) -> int:
+        """How many members should be on the ring, as far as the asker has heard."""
+        return 0 if self._book is None else self._book.expected
+
     def of(self, plan: Plan) -> Callable[[Coverage], Absentees]:
         """What tells who is lacking to a query with this plan, of what a spread of it has covered."""
         if self._book is None:

@@ -37,6 +37,7 @@ from query.engine.spec import (
     encode,
     failure,
 )
+from query.engine.stages import EPOCHS
 from query.plan import Opgraph
 from runtime.api import Address, Messenger, Runtime
 
@@ -170,6 +171,9 @@ class Executor:
         run = self.runs.get(query_id)
         if run is not None and isinstance(event, Ended):
             self._stop(run)
+            if not event.cancelled and _is_continuous(run):
+                # This node was cut off from the tree, not from the query: the census finds it without.
+                self._ended.pop(query_id, None)
 
     def take_trees(self, query_id: str, trees: dict[str, bytes]) -> None:
         """Combined states for the scans of a query that was asked here."""
@@ -312,3 +316,8 @@ class Executor:
             return
         remark = Remark(spec.id, self.me.id, operator[:256], kind, text[:4_096])
         self._messenger.send(spec.proxy.address, remark)
+
+
+def _is_continuous(run: Run) -> bool:
+    """Whether a node may come to the query at any time: it answers in epochs."""
+    return any(namespace.startswith(EPOCHS) for stage in run.stages for namespace in stage.namespaces)

@@ -162,6 +162,14 @@ class ProxyQuery:
                 self._proxy.spread.renew(root)
             self._proxy.splits.announce_again(self.spec.id)
 
+    @property
+    def expected(self) -> int | None:
+        """Of how many nodes an epoch should have data, those apart that are absent; None while nobody has been counted.
+        The census comes now and then; whom it has not met yet, as a host that has just come back, the roster knows."""
+        if not self._nodes:
+            return None
+        return max(*self._nodes, self._proxy.roll.expected - self.absent.count)
+
     def _unsettled(self) -> None:
         self.note(Cause.UNOWNED, 1, "the ring is not settled: owners of keys cannot be found; try again")
         self._finish(self._heard, "failed")

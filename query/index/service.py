@@ -12,30 +12,27 @@ unsettled until all nodes have indexed what they own (`settling.py`); whoever re
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from overlay.dht.messages import Code
-from overlay.dht.operations import GetObject, Got, GotObject, PutObject
+from overlay.dht.operations import GetObject, Got, GotObject
 from overlay.dht.publisher import Publisher
 from overlay.dht.verbs import Dht
 from overlay.dht.watch import NewData, Subscription
-from overlay.objects.name import Name, Prefix
+from overlay.objects.name import Prefix
 from overlay.pht.entry import Entry
-from overlay.pht.pht import Pht, PhtConfig
+from overlay.pht.pht import Pht
 from overlay.pht.walk import Range
 from overlay.ring import WHOLE, Arc
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
-from query.batch import Batch
 from query.engine.facts import DICTIONARY, HIDDEN, IndexFacts, TableFacts, dictionary_key, read
 from query.index.defining import DEFINITION_LIFETIME_S, TOPIC, Defining, claim, definition
-from query.index.keys import PHT, can_index, equal_keys, ordered_keys
+from query.index.feeding import Feeding
 from query.index.settling import Settling
-from query.wire import SchemaReceiver, WireError, decode
 from runtime.api import Runtime
 
 #: Between looks at what this node owns.
@@ -44,8 +41,6 @@ LOOK_S = 5.0
 ARRIVED_S = 0.1
 #: Between questions to the dictionary about one table: what a node that was not told of an index is behind at most.
 ASK_S = 60.0
-#: How long entries outlive the node that keeps them.
-ENTRY_LIFETIME_S = 120.0
 #: How long an index that was found not to be whole is not used: parts that were lost are mostly back by then.
 DOUBTED_S = 10.0
 #: How long a dropped index is fed on: longer than what planners remember, and than a reading takes.
@@ -68,20 +63,6 @@ class Reading:
     whole: bool
 
 
-class _Kept:
-    """One index as this node feeds it."""
-
-    def __init__(self, facts: IndexFacts, pht: Pht | None) -> None:
-        self.facts = facts
-        self.pht = pht
-        #: For each object of the table: its value, and the ids of its entries. For each id of a hash index: its name.
-        self.objects: dict[Name, tuple[bytes, list[str]]] = {}
-        self.names: dict[str, Name] = {}
-        self.uses: dict[str, int] = {}
-        #: When it is forgotten, if it was dropped.
-        self.ends_s: float | None = None
-
-
 class Indexes:
     """Feeds the indexes of tables this node owns parts of, and reads any (service "indexes")."""
 
@@ -98,13 +79,12 @@ class Indexes:
         spread.on_arrival(TOPIC, self._told)
         self.defining = Defining(runtime, dht, spread, self._build)
         #: By table and mark.
-        self._kept: dict[tuple[str, str], _Kept] = {}
+        self._kept: dict[tuple[str, str], Feeding] = {}
         self._watches: dict[str, Subscription] = {}
         self._arrived: dict[str, list[GotObject]] = {}
         #: By mark: until when an index is not taken for whole.
         self._doubted: dict[str, float] = {}
         self._looking = False
-        self.unreadable = 0
         publisher.also(self._repair)
         self.settling = Settling(runtime, dht, spread, self._settle)
         runtime.call_later(LOOK_S, self._look, None)
@@ -145,7 +125,7 @@ class Indexes:
 
     def between(self, index: IndexFacts, wanted: Range, done: Callable[[Reading], None]) -> None:
         """Entries of rows in a range of values, by a Prefix Hash Tree."""
-        pht = Pht(self._runtime, self._dht, self._publisher, index.namespace, _config())
+        pht = Pht(self._runtime, self._dht, self._publisher, index.namespace)
 
         pht.range(wanted, lambda each: done(self._read(index, list(each.entries), each.is_whole)))
 
@@ -172,7 +152,7 @@ class Indexes:
             if kept.ends_s is not None and now >= kept.ends_s:
                 self._forget(table, mark)
             elif table in self._ask_at or kept.ends_s is not None:
-                self._feed(table, kept)
+                kept.catch_up()
         self._ask(sorted(tables.difference(self._ask_at)))
         # Rows of indexed tables are compared at every look: another value may have come under a known key.
         self._quiet_until = 0.0 if self._kept else min(self._ask_at.values(), default=now + ASK_S)
@@ -215,34 +195,34 @@ class Indexes:
             if of == table and mark not in indexes:
                 kept.ends_s = now + DROPPED_S if kept.ends_s is None else kept.ends_s
         for each in indexes.values():
-            self._feed(table, self._keeping(table, each))
+            self._keeping(table, each).catch_up()
             if not each.whole:
                 self.defining.finish(table, each)
 
-    def _keeping(self, table: str, facts: IndexFacts) -> _Kept:
+    def _keeping(self, table: str, facts: IndexFacts) -> Feeding:
         """The index as this node feeds it, from now on if it did not before."""
         kept = self._kept.get((table, facts.mark))
         if kept is None:
-            pht = None
-            if facts.using == PHT:
-                pht = Pht(self._runtime, self._dht, self._publisher, facts.namespace, _config())
-            kept = self._kept[table, facts.mark] = _Kept(facts, pht)
+            kept = Feeding(self._runtime, self._dht, self._publisher, table, facts)
+            self._kept[table, facts.mark] = kept
             if table not in self._watches:
                 self._watches[table] = self._dht.new_data(Prefix(table), self._new)
         kept.ends_s = None
         return kept
 
     def _forget(self, table: str, mark: str) -> None:
-        kept = self._kept.pop((table, mark))
-        if kept.pht is not None:
-            kept.pht.close()
-        self._publisher.withdraw(list(kept.names.values()))
+        self._kept.pop((table, mark)).close()
         if all(of != table for of, _ in self._kept):
             self._watches.pop(table).cancel()
 
     def _build(self, table: str, facts: IndexFacts, done: Callable[[bool], None]) -> None:
         """All that this node owns into an index that is being made."""
-        self._feed(table, self._keeping(table, facts), lambda failed: done(failed == 0))
+        self._keeping(table, facts).catch_up(done)
+
+    @property
+    def unreadable(self) -> int:
+        """Objects of indexed tables that have no such column, or none that can be indexed."""
+        return sum(kept.unreadable for kept in self._kept.values())
 
     def _repair(self, arcs: Sequence[Arc], done: Callable[[bool], None]) -> None:
         """Parts of the ring were lost: what was there of the trees that this node feeds is put again."""
@@ -270,18 +250,18 @@ class Indexes:
                 return
             for table, answer in zip(tables, answers, strict=True):
                 self._known(table, answer)
-            kept = list(self._kept.items())
-            left, lost = len(kept) + 1, 0
+            kept = list(self._kept.values())
+            left, fed = len(kept) + 1, True
 
-            def one(failed: int) -> None:
-                nonlocal left, lost
-                left, lost = left - 1, lost + failed
+            def one(stored: bool) -> None:
+                nonlocal left, fed
+                left, fed = left - 1, fed and stored
                 if left == 0:
-                    self._repair([WHOLE], lambda ok: done(ok and lost == 0))
+                    self._repair([WHOLE], lambda ok: done(ok and fed))
 
-            for (table, _), each in kept:
-                self._feed(table, each, one)
-            self._runtime.call_later(0.0, one, 0)
+            for each in kept:
+                each.catch_up(one)
+            self._runtime.call_later(0.0, one, True)
 
         self._dht.get_many([GetObject(DICTIONARY, dictionary_key(table)) for table in tables], got)
 
@@ -297,112 +277,4 @@ class Indexes:
         objects = self._arrived.pop(table)
         for (of, _), kept in self._kept.items():
             if of == table:
-                self._add(kept, objects, lambda failed: None)
-
-    def _feed(self, table: str, kept: _Kept, done: Callable[[int], None] = lambda failed: None) -> None:
-        """Compares what is here with what is indexed; `done` tells how many entries could not be stored now."""
-        here: dict[Name, None] = {}
-        fresh: list[GotObject] = []
-
-        def each(objects: list[GotObject]) -> None:
-            for found in objects:
-                here[found.name] = None
-                known = kept.objects.get(found.name)
-                # A value that was replaced is another object.
-                if known is None or known[0] is not found.value:
-                    fresh.append(found)
-
-        def ended() -> None:
-            self._remove(kept, [name for name in kept.objects if name not in here])
-            self._add(kept, fresh, done)
-
-        self._dht.local_scan(Prefix(table), each, ended)
-
-    def _add(self, kept: _Kept, objects: Sequence[GotObject], done: Callable[[int], None]) -> None:
-        entries: dict[str, tuple[Entry, str]] = {}
-        replaced: list[str] = []
-        for found in objects:
-            before = kept.objects.get(found.name)
-            if before is not None and before[0] == found.value:
-                kept.objects[found.name] = (found.value, before[1])
-                continue
-            ids: list[str] = []
-            for key, text in self._values(kept.facts.column, found.value):
-                where = found.name.key
-                # Long texts that begin alike share a place in the order, and are told apart in a hash index.
-                at = key if kept.pht is not None else text.encode()
-                ident = hashlib.blake2b(at + b"\0" + where.encode(), digest_size=12).hexdigest()
-                ids.append(ident)
-                kept.uses[ident] = kept.uses.get(ident, 0) + 1
-                if kept.uses[ident] == 1:
-                    entries[ident] = (Entry(key, ident, where.encode()), text)
-            if before is not None:
-                replaced += self._unused(kept, before[1])
-            kept.objects[found.name] = (found.value, ids)
-        self._end(kept, replaced, moved=False)
-        if not entries:
-            self._runtime.call_later(0.0, done, 0)
-            return
-        if kept.pht is not None:
-            kept.pht.insert([entry for entry, _ in entries.values()], done)
-            return
-        puts = []
-        for ident, (entry, text) in entries.items():
-            name = kept.names[ident] = Name(kept.facts.namespace, text, ident)
-            puts.append(PutObject(name, entry.value, ENTRY_LIFETIME_S))
-        self._publisher.publish(puts, lambda codes: done(sum(code is not Code.OK for code in codes)))
-
-    def _remove(self, kept: _Kept, gone: list[Name]) -> None:
-        """Rows that are no longer here. Those that moved are kept as copies: their new owner indexes them, too, and
-        an entry ended by one node must not be missing until the other looks."""
-        for moved in (True, False):
-            names = [name for name in gone if (self._dht.peek(name) is not None) is moved]
-            self._end(
-                kept,
-                [each for name in names for each in self._unused(kept, kept.objects.pop(name)[1])],
-                moved,
-            )
-
-    def _unused(self, kept: _Kept, ids: list[str]) -> list[str]:
-        """Of entries that one object less stands for, those that nothing stands for any more."""
-        ended: list[str] = []
-        for ident in ids:
-            kept.uses[ident] -= 1
-            if kept.uses[ident] == 0:
-                del kept.uses[ident]
-                ended.append(ident)
-        return ended
-
-    def _end(self, kept: _Kept, idents: list[str], moved: bool) -> None:
-        if not idents:
-            return
-        if kept.pht is None:
-            names = [kept.names.pop(each) for each in idents]
-            if moved:
-                self._publisher.forget(names)
-            else:
-                self._publisher.withdraw(names)
-        elif moved:
-            kept.pht.let_go(idents)
-        else:
-            kept.pht.delete(idents, lambda: None)
-
-    def _values(self, column: str, value: bytes) -> Iterable[tuple[bytes, str]]:
-        """The distinct values of a column in an object, as keys and as texts."""
-        try:
-            batch = decode(value, SchemaReceiver())
-        except WireError:
-            batch = None
-        if not isinstance(batch, Batch) or column not in batch.schema.names:
-            self.unreadable += 1
-            return ()
-        values = batch.column(column).unique()
-        if not can_index(values.type):
-            self.unreadable += 1
-            return ()
-        pairs = zip(ordered_keys(values), equal_keys(values), strict=True)
-        return [(key, text) for key, text in pairs if key is not None and text is not None]
-
-
-def _config() -> PhtConfig:
-    return PhtConfig(lifetime_s=ENTRY_LIFETIME_S)
+                kept.add(objects)

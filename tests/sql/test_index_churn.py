@@ -40,11 +40,11 @@ class Indexed:
 
     def wrong(self, text: str, wanted: list[int]) -> str | None:
         """Asks; what is wrong with the answer if it calls itself complete."""
-        sink = self.node.ask(text, wait_s=1.0)
-        for _ in range(60):
+        sink = self.node.ask(text, wait_s=0.1)
+        for _ in range(600):
             if sink.account is not None or sink.failure is not None:
                 break
-            self.cluster.world.run_for(1.0)
+            self.cluster.world.run_for(0.1)
         assert sink.failure is None, sink.failure
         assert sink.account is not None
         keys = sorted(row["k"] for row in sink.rows)
@@ -84,27 +84,28 @@ def test_an_index_that_was_just_made_is_whole_or_not_used(using: str) -> None:
     assert "index by_v" in explained(ring.node, "SELECT k FROM t WHERE v = 3")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("using", ["pht", "hash"])
 def test_no_complete_answer_through_an_index_is_short_while_nodes_die_and_come_back_empty(
     using: str, seed: int
 ) -> None:
-    ring = Indexed(seed)
+    # In small rings much of the index lies with whoever feeds it, and is lost with him.
+    nodes = 4 + 2 * (seed % 3)
+    ring = Indexed(seed, nodes)
     ring.create(using)
     ring.cluster.world.run_for(LOOK_S)
     wrong = []
-    used = 0
-    for step in range(60):
-        if step in (5, 25, 45):
-            victim = ring.rng.choice([2, 3, 4, 5, 6, 7])
+    for step in range(150):
+        # Most questions come while parts of the ring are lost.
+        if step in (5, 50, 100):
+            victim = ring.rng.randrange(2, nodes)
             change = ring.rng.choice([ring.cluster.wipe, ring.cluster.wipe, lambda _: ring.cluster.grow()])
             change(victim)
         text, wanted = ring.question()
         said = ring.wrong(text, wanted)
-        used += ring.last.asked == 1
         if said is not None:
             wrong.append((step, said))
-        ring.cluster.world.run_for(ring.rng.choice([0.0, 0.5, 2.0]))
+        ring.cluster.world.run_for(2.0 if step % 50 > 35 else 0.0)
     assert wrong == []
     ring.cluster.world.run_for(120.0)
     assert ring.wrong(*ring.question()) is None

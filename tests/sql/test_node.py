@@ -90,6 +90,10 @@ class Node:
         feed.batch(pa.record_batch(columns), 1)
         feed.end()
         self.cluster.world.run_for(5.0)
+        for _ in range(60):
+            # A load is shown when every node has it, which takes longer while one comes or goes.
+            if control.result is None:
+                self.cluster.world.run_for(1.0)
         assert control.result is not None
         assert control.result.refused == 0
 

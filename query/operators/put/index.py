@@ -12,7 +12,7 @@ from query.dataflow.flow import Flow
 from query.dataflow.operator import Operator
 from query.dataflow.registry import register
 from query.dataflow.settings import NAME_CHARS_MAX, Option
-from query.engine.facts import IndexFacts
+from query.engine.facts import IndexFacts, dictionary_key
 from query.index.defining import Made
 from query.index.keys import PHT, USINGS
 
@@ -36,7 +36,9 @@ class PutIndex(Operator):
 
     @classmethod
     def writes(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return (options["ns"],)
+        """Tables whose names differ in capitals alone share their entries in the dictionary."""
+        table: str = options["ns"]
+        return tuple(dict.fromkeys((table, dictionary_key(table))))
 
     def open(self) -> None:
         self._storing = False

@@ -7,6 +7,7 @@ from overlay.dht.operations import GetObject, PutObject, RenewObject
 from overlay.dht.publisher import Publisher
 from overlay.objects.name import Name, Prefix
 from overlay.ring import routing_id
+from runtime.sim.faults.pause import pause
 from tests.overlay.rings import Node, Ring
 
 
@@ -22,15 +23,19 @@ def read(ring: Ring, node: Node, count: int) -> list[int]:
     return [n for n, got in enumerate(results) if [each.value for each in got.objects] == [b"%d" % n]]
 
 
-def scanned(ring: Ring) -> list[str]:
+def held(ring: Ring, node: Node) -> list[str]:
+    """The keys that one node shows."""
     keys: list[str] = []
-    for node in ring.nodes:
-        ring.call(
-            lambda done, of=node: of.dht.local_scan(
-                Prefix("t"), lambda chunk: keys.extend(each.name.key for each in chunk), lambda: done(0)
-            )
+    ring.call(
+        lambda done: node.dht.local_scan(
+            Prefix("t"), lambda chunk: keys.extend(each.name.key for each in chunk), lambda: done(0)
         )
-    return sorted(keys)
+    )
+    return keys
+
+
+def scanned(ring: Ring) -> list[str]:
+    return sorted(key for node in ring.nodes for key in held(ring, node))
 
 
 def test_objects_follow_a_newcomer_and_nobody_ever_reads_nothing() -> None:
@@ -178,3 +183,19 @@ def test_a_publisher_keeps_trying_when_stores_are_full_and_has_a_bound_itself() 
     assert ring.call(lambda done: publisher.publish(objects(6), done)) == [Code.LIMIT] * 6
     assert ring.call(lambda done: publisher.publish(objects(5), done)) == [Code.OK] * 5
     assert publisher.statistics().over_limit == 6
+
+
+def test_renewals_for_an_owner_that_is_silent_do_not_keep_the_others_waiting() -> None:
+    """The perfect router never gives the silent owner up, so every renewal for it takes all of its attempts."""
+    ring = Ring(4)
+    me, silent = ring.nodes[0], ring.nodes[2]
+    publisher = Publisher(me.host.runtime, me.dht)
+    lifetime_s = 20.0
+    ring.call(lambda done: publisher.publish(objects(200, lifetime_s), done))
+    others = [n for n in range(200) if not silent.router.owns(routing_id("t", f"k{n}"))]
+    assert 0 < len(others) < 200
+    pause(silent.host, 60.0)
+    for _ in range(50):
+        ring.world.run_for(1.0)
+        there = {key for node in ring.nodes if node is not silent for key in held(ring, node)}
+        assert there >= {f"k{n}" for n in others}

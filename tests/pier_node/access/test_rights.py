@@ -199,6 +199,14 @@ def test_a_query_puts_only_where_its_asker_may(put: str, name: str) -> None:
     assert (may_run(feeder, written, "ab12") is None) is ("pier." not in put)
 
 
+def test_whoever_may_publish_into_a_table_of_other_capitals_does_not_drop_its_indexes() -> None:
+    answer = "%operator(r) { type = result sources[0] = p }"
+    drop = "%operator(p) { type = put implementation = Index ns = STOLEN index = by_src sources[0] = s }"
+    feeder = Client("feeder", frozenset({"ask", "publish"}), ("STOLEN",))
+    refused = may_run(feeder, plan(f"{SOURCE} {drop} {answer}"), "ab12")
+    assert refused is not None and "'stolen'" in refused.message
+
+
 def test_a_query_may_always_put_into_what_is_its_own() -> None:
     meets = """%operator(p) { type = put implementation = DHT NS = "own.\\qi" sources[0] = s keys[0] = $src } }
         %opgraph(h) { %operator(t) { type = scan ns = "own.\\qi" } %operator(r) { type = result sources[0] = t }"""

@@ -136,14 +136,18 @@ class Deaf:
         self.world = node.cluster.world
         put_many = Dht.put_many
 
-        def answered(dht: Dht, puts: Any, done: Any = None) -> None:
+        def answered(dht: Dht, puts: Any, done: Any = None, each: Any = None) -> None:
             heard = [put for put in puts if not self.deaf or put.name.key[-1] in "02468"]
 
             def stored(codes: list[Code]) -> None:
                 told = dict(zip((put.name for put in heard), codes, strict=True))
-                done([told.get(put.name, Code.UNREACHED) for put in puts])
+                codes = [told.get(put.name, Code.UNREACHED) for put in puts]
+                for number, code in enumerate(codes if each is not None else ()):
+                    each(number, code)
+                if done is not None:
+                    done(codes)
 
-            put_many(dht, heard, None if done is None else stored)
+            put_many(dht, heard, stored)
 
         monkeypatch.setattr(Dht, "put_many", answered)
 

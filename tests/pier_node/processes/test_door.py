@@ -23,8 +23,8 @@ from pier_node.client import (
     LimitReached,
     Limits,
     PierError,
+    QueryRejected,
     Refused,
-    UnknownTable,
     connect,
 )
 from pier_node.cluster import processes
@@ -181,7 +181,7 @@ async def mistakes(conn: Connection) -> None:
     for request in wrong:
         with pytest.raises(Refused):
             await request()
-    with pytest.raises(UnknownTable):
+    with pytest.raises(QueryRejected):
         await conn.query(f'SELECT * FROM "{long}"').table()
     columns = ", ".join(f"n AS c{number}" for number in range(4_200))
     with pytest.raises(PierError, match=r"4,?096 columns"):

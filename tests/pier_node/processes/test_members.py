@@ -50,7 +50,7 @@ async def cluster(path: Path, *, keys: bool) -> AsyncIterator[ClusterDir]:
 
 
 async def ask(conn: Connection, text: str) -> tuple[int, Account]:
-    answer = conn.query(text)
+    answer = conn.query(text, allow_partial=True)
     table = await answer.table()
     assert answer.account is not None
     return sum(row["n"] for row in table.to_pylist()), answer.account
