@@ -1,4 +1,4 @@
-"""The router interface: messages to whoever owns a key (PIER 3.2.2; DESIGN D8).
+"""The router interface: messages to whoever owns a key (PIER 3.2.2; docs/decisions/0012).
 
 Above this line nothing knows which overlay is at work. A router owns membership, neighbours and the arc of
 the circle this node is responsible for; it carries messages hop by hop and lets each hop look at them.

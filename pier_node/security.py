@@ -1,4 +1,4 @@
-"""From the security section to keys in hand, and the rules of what may listen where (DESIGN D4).
+"""From the security section to keys in hand, and the rules of what may listen where (docs/decisions/0008).
 
 Without a keyring a node listens on loopback only; clients from elsewhere need TLS and a token. Each refusal
 names the knob that would lift it.

@@ -49,6 +49,19 @@ def test_every_function_fits_on_a_screen() -> None:
     assert not long, long
 
 
+def test_pages_that_the_source_names_are_there() -> None:
+    """A reader who follows a reference finds something; notes that are not part of the project are no reference."""
+    lost = []
+    for path in sources(*PACKAGES, "bench", "tests"):
+        text = path.read_text()
+        for page in re.findall(r"docs/[\w/-]+(?:\.md)?", text):
+            found = (ROOT / page).exists() or any(ROOT.glob(f"{page}-*.md")) or any(ROOT.glob(f"{page}.*"))
+            if not found:
+                lost.append(f"{path.relative_to(ROOT)}: {page}")
+        lost += [f"{path.relative_to(ROOT)}: {word}" for word in re.findall("DESI" + r"GN D\d+", text)]
+    assert not lost, lost
+
+
 def test_every_module_says_what_it_is() -> None:
     silent = [
         str(path.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""Periodic maintenance: what keeps leaf set and table right whatever was missed (BAMBOO: how it works).
+"""Periodic maintenance: what keeps leaf set and table right whatever was missed.
 
 Nothing comes in but time; pings, leaf-set exchanges and partition checks go out, and `tuning` gets its turns.
 Repair is periodic, not a reaction to each failure, so that a congested network is not asked for more.

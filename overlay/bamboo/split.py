@@ -1,4 +1,4 @@
-"""Dividing an arc among the neighbours inside it (DESIGN D8): an arc in, disjoint parts that cover it out."""
+"""Dividing an arc among the neighbours inside it (docs/decisions/0012): an arc in, disjoint parts that cover it out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this node alone answers for its arc: only on the fresh word of both its neighbours (DESIGN D13).
+"""Whether this node alone answers for its arc: only on the fresh word of both its neighbours (docs/decisions/0017).
 
 A node that was silent for long enough is given up, and its neighbours answer for its arc. It may live: its process was
 stopped, its machine suspended, its loop busy. So nobody takes the own arc for granted. What counts is a neighbour's

@@ -201,7 +201,7 @@ class View:
         return until is not None and now < until
 
     def next_hop(self, key: int, avoid: Sequence[Address] = ()) -> Peer | None:
-        """Who is to carry a message for key on; None when this node is the closest it knows (BAMBOO: next hop)."""
+        """Who is to carry a message for key on; None when this node is the closest it knows."""
         leaves = self.leaves
         if avoid:
             return self._detour(key, avoid)

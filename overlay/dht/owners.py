@@ -2,7 +2,7 @@
 
 In come owners from lookups and from nodes that were asked by mistake; out goes whom to ask for an id without
 a lookup. An interval map: arcs never overlap, and a node has one arc. Nothing here is trusted: a node that is
-asked wrongly says so, and the entry is corrected (D7).
+asked wrongly says so, and the entry is corrected (docs/decisions/0011).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A Prefix Hash Tree over the DHT's verbs: insert, delete, exact, range, first and last (PIER 3.3.3; row Q6).
+"""A Prefix Hash Tree over the DHT's verbs: insert, delete, exact, range, first and last (PIER 3.3.3).
 
 Every node that inserts keeps its own entries alive through its publisher and looks after the labels above them: once a
 period it reads their states, renews those of internal labels, puts lost ones again, and moves its entries where a label

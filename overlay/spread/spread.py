@@ -1,4 +1,4 @@
-"""Dissemination by arcs: one message to every node that owns part of an arc, and one combined reply (DESIGN D8).
+"""Dissemination by arcs: one message to every node that owns part of an arc, one combined reply (docs/decisions/0012).
 
 `start` makes this node the root. It divides the arc's node positions among the neighbours it knows
 (`Router.split`); each takes its part, shows the message to its own handler, and divides the rest further.

@@ -1,5 +1,5 @@
 """Who a node is: an Ed25519 key pair whose public half hashes to the node id and is certified by the
-cluster's authority, so that a node cannot choose its place on the ring (DESIGN D4; Castro et al. 2002).
+cluster's authority, so that a node cannot choose its place on the ring (docs/decisions/0008; Castro et al. 2002).
 
 Pure: secrets come in as bytes. A session's proof is the certificate and a signature over both ends' epochs,
 so it cannot be replayed in another session.

@@ -1,4 +1,4 @@
-"""The cluster's keys: the first seals, all open, so that they rotate while the ring runs (DESIGN D4).
+"""The cluster's keys: the first seals, all open, so that they rotate while the ring runs (docs/decisions/0008).
 
 Pure functions from ring to ring; reading and writing the file, fresh random bytes and the clock belong to
 the caller (`runtime.native.secret_files` keeps the file at mode 0600). A rotation takes two steps, because

@@ -1,4 +1,4 @@
-"""Sealing: packets out of one node under one key and one counter, and back open at its peers (DESIGN D4).
+"""Sealing: packets out of one node under one key and one counter, and back open at its peers (docs/decisions/0008).
 
 A sender's AES-GCM key is derived from the ring key, its node id and the random epoch of this start; the
 nonce is one counter that runs on over all peers, all ring keys and all kinds of datagram. Hence no

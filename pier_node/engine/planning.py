@@ -105,12 +105,9 @@ class Planning:
         if place.add(client, waiting):
             self._next(place)
         else:
+            most = f"{place.client_max} of one client, {place.waiting_max} in all"
             waiting.done(
-                Failure(
-                    "limit",
-                    f"too many texts wait to be planned: {place.client_max} of one client, {place.waiting_max} in all",
-                    hint="ask again later",
-                )
+                Failure("limit", f"too many texts wait to be planned here: {most}", hint="ask again later")
             )
 
     def _next(self, place: _Place) -> None:

@@ -1,4 +1,4 @@
-"""A client's rows into the DHT: cut by key, put at their owners, kept alive by this node (rows O6, D2).
+"""A client's rows into the DHT: cut by key, put at their owners, kept alive by this node.
 
 Every row becomes part of an object whose partitioning key is the text of its key columns. The name of an object follows
 from its content, and from how often this publication had that content before; so publishing the same rows again

@@ -65,7 +65,7 @@ class Position(Part, frozen=True):
 
 
 class Account(Part, frozen=True):
-    """Who answered (DESIGN Q12). asked = answered + empty + failed + unreachable once the query has ended: `answered`
+    """Who answered. asked = answered + empty + failed + unreachable once the query has ended: `answered`
     nodes have data of their own in the answer, `empty` ones had none. `ended` and `causes` say how whole it is."""
 
     query: Name

@@ -1,4 +1,4 @@
-"""A firewall log as a table: read as it is for set probes, followed as it grows for stream probes (row D1).
+"""A firewall log as a table: read as it is for set probes, followed as it grows for stream probes.
 
 Bytes come from the log's files (`tail.py`, `rotation.py`), events leave as batches of the one firewall table, whatever
 the dialect (`pier_node.logs`). The tail is read whether anybody follows or not, so that the figures are there when

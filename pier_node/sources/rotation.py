@@ -1,4 +1,4 @@
-"""Files of a log over time: the one being written, those rotated away, and which is which (row D1).
+"""Files of a log over time: the one being written, those rotated away, and which is which.
 
 A file is recognised by its first bytes, whatever it is called by now: a rename keeps the inode, a copy or a
 compressed file keeps only the content. Invariant: two generations of a log are never taken for one unless they

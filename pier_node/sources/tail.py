@@ -1,4 +1,4 @@
-"""A growing log, read as it grows: `tail -F` that survives rotation, truncation and restarts (row D1).
+"""A growing log, read as it grows: `tail -F` that survives rotation, truncation and restarts.
 
 Whole lines come out of `read`, each once; a partial line waits for its end. Rotation by rename: the old file is read
 to its end, given a moment for a writer that has not heard of it yet, then the new one. Rotation by copy and truncate:

@@ -1,4 +1,4 @@
-"""Aggregates by add, combine and result, over columns (PIER 4.2, row A1). See `aggregate.py` and `grouping.py`."""
+"""Aggregates by add, combine and result, over columns (PIER 4.2). See `aggregate.py` and `grouping.py`."""
 
 from query.aggregate.aggregate import Aggregate, Call
 from query.aggregate.grouping import Grouping, Mode

@@ -1,5 +1,5 @@
 """Approximate aggregates whose states stay small whatever the data: sketches of Apache DataSketches in their own
-format, so that Spark and others can merge what our nodes computed (DESIGN D10).
+format, so that Spark and others can merge what our nodes computed (docs/decisions/0014).
 
 Stated errors: approx_count_distinct has a standard deviation of 1.6 % of the count; approx_quantile is off by at most
 1.33 % of the rank with 99 % certainty; approx_top_k and frequent overlook nothing with more than 0.35 % of the rows.

@@ -1,6 +1,6 @@
 """All aggregations of one node: states, redirects and results to the session they belong to.
 
-A state that comes to a node which the query has not reached yet waits for it a while (row Q8); one that comes to a node
+A state that comes to a node which the query has not reached yet waits for it a while; one that comes to a node
 where it has ended is routed on from there, past all others where it has ended too.
 """
 

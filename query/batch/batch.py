@@ -1,4 +1,4 @@
-"""The unit of flow: a table name and an Arrow record batch (DESIGN D5, PIER 3.3.1).
+"""The unit of flow: a table name and an Arrow record batch (docs/decisions/0009, PIER 3.3.1).
 
 Sources make batches, operators push them to each other, the wire carries them between nodes. Every batch
 says its own table, columns and types; nothing else in the system knows a schema beforehand. Invariant:

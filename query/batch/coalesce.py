@@ -1,4 +1,4 @@
-"""Small batches in, large ones out: stands once in front of a chain of operators (DESIGN D5).
+"""Small batches in, large ones out: stands once in front of a chain of operators (docs/decisions/0009).
 
 A kernel call costs 3-75 us whatever the batch, so batches of one row run at 7 thousand rows a second and
 batches of 64 k at millions. Batches of one table and schema are held until they reach a number of rows

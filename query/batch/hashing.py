@@ -1,7 +1,7 @@
 """Hashes of rows by some columns: the same for equal values on every node, whatever the batch.
 
-Rows that must meet are sent to the same partition group by this hash (DESIGN D7), so it may depend on nothing but
-the values: not on the process, nor on whether a number came as 16 or 64 bits. One vectorised pass a column.
+Rows that must meet are sent to the same partition group by this hash (docs/decisions/0011), so it may depend on
+nothing but the values: not on the process, nor on whether a number came as 16 or 64 bits. One vectorised pass a column.
 """
 
 from __future__ import annotations

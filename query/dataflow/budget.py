@@ -1,4 +1,4 @@
-"""What one query may use on one node: time, memory, rows and bytes (DESIGN section 1; rows U5, Q7).
+"""What one query may use on one node: time, memory, rows and bytes.
 
 Operators charge as they go; whoever goes over gets a `BudgetExceeded` that names the limit, which ends the
 query on this node and is told to its author. Never a silent truncation.

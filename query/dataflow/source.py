@@ -1,5 +1,5 @@
 """Base of operators that bring data into an opgraph: scans. Small batches are merged here, once, so that every
-operator above works on large ones (DESIGN D5).
+operator above works on large ones (docs/decisions/0009).
 
 A scan calls `deliver` for what it read or was told, under the tag of the probe it answers, and `deliver_end` when
 a set probe is answered in full. Rows wait at most `CoalesceLimits.age_s`. A consumer that pauses is seen in

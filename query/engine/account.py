@@ -1,4 +1,4 @@
-"""Who answered (row Q12): every answer ends with one of these.
+"""Who answered: every answer ends with one of these.
 
 Each node that was asked is in exactly one of four places, by whose data is in the answer:
 

@@ -1,4 +1,4 @@
-"""Where a query goes: to every node, to a part of the ring, or only to the owners of the keys it is about (row Q5).
+"""Where a query goes: to every node, to a part of the ring, or only to the owners of the keys it is about.
 
 A query that is about several keys is one spread to each; a node that owns more than one of them answers the first and
 says of the others that it was asked before (`Report.again`). So whoever owns a key when the query gets there reads it.

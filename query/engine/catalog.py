@@ -1,4 +1,4 @@
-"""What tables there are: looked up in the data dictionary, or asked of the nodes themselves (row Q10).
+"""What tables there are: looked up in the data dictionary, or asked of the nodes themselves.
 
 A table is looked up at the owner of its entries, which adds them up: one message there and back, however many nodes
 have rows. All tables are asked of all nodes: each tells what lies with it, right at that moment, and what entries it

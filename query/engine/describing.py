@@ -1,4 +1,4 @@
-"""What lies on this node, told to the data dictionary: an entry for each table it has rows of (row Q10).
+"""What lies on this node, told to the data dictionary: an entry for each table it has rows of.
 
 A node notices within seconds that a table came, went, or has more or fewer keys; rows are counted then, and from time
 to time, because that may mean to open files. What has changed enough to matter is published anew; what has not is

@@ -1,4 +1,4 @@
-"""What is known of a table, by one node or by several together: the record of the data dictionary (row Q10).
+"""What is known of a table, by one node or by several together: the record of the data dictionary.
 
 The dictionary lives in the DHT, in the namespace `pier.tables`, under the table's name in small letters. It has two
 kinds of entries, all of them soft state:

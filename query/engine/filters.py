@@ -1,5 +1,5 @@
 """How the Bloom filters of a query meet: they ride in the reports of their stage up the tree, are OR-ed at each node on
-the way, and go down again with the call of the next stage (PIER 4.3: the Bloom join; DESIGN D8).
+the way, and go down again with the call of the next stage (PIER 4.3: the Bloom join; docs/decisions/0012).
 
 So a filter costs each node one message up and one down that it would send anyway, and no node collects those of all
 others. Without the whole filter every row passes, which is slower and never wrong. Counts of frequent keys go

@@ -1,4 +1,4 @@
-"""Which node holds which partition group of a query: decided once, at its start, by the proxy (DESIGN D7).
+"""Which node holds which partition group of a query: decided once, at its start, by the proxy (docs/decisions/0011).
 
 The owners of the groups' ids are looked up on the ring. Arcs are of very different lengths, so the groups are then
 shared out evenly among the owners found, and stay where they are for the whole query, whatever the ring does

@@ -1,4 +1,4 @@
-"""The asker's side of a query: spreads it stage by stage, collects rows, ends it with an account (PIER 3.3.2, Q12).
+"""The asker's side of a query: spreads it stage by stage, collects rows, ends it with an account (PIER 3.3.2).
 
     query = proxy.submit(plan, limits, sink)      at the node the client is connected to
     sink.rows(batch), sink.remark(...)            while it runs

@@ -1,4 +1,4 @@
-"""Result rows from a node to the proxy, with credit in bytes (U5, Q12).
+"""Result rows from a node to the proxy, with credit in bytes.
 
 The sender keeps at most a window of bytes that the asker has not taken; beyond it the query pauses on that node
 and nowhere else. A node reports itself done only when every result it sent has been acknowledged, so when

@@ -1,4 +1,4 @@
-"""In which order the opgraphs of a query can be complete (row Q12).
+"""In which order the opgraphs of a query can be complete.
 
 Opgraphs meet in namespaces of the DHT: one puts, another scans. What is scanned is complete once every opgraph that
 puts into it is done on every node. Opgraphs that feed each other in a circle (a recursive query across nodes) can

@@ -1,5 +1,5 @@
 """Looking into a running query: copies of what flows into and out of operators, switched on and off while it runs
-(PIER 3.3.7 and beyond it, row Q7). What a node sends is bounded by its allowance of remarks.
+(PIER 3.3.7 and beyond it). What a node sends is bounded by its allowance of remarks.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 put Tree leaves a node's states here; they ride in the node's report of that stage. Whoever has the reports of its
 children combines the states in them, by the keys and aggregates that the plan gives for the channel, and passes one
-report on. A node knows its children from dissemination, so it waits for exactly them (DESIGN D8): the thesis had no
-such tree. Each node's states are in the answer once, also when parts of the tree are rebuilt, and the account says
-whose are not.
+report on. A node knows its children from dissemination, so it waits for exactly them (docs/decisions/0012): the thesis
+had no such tree. Each node's states are in the answer once, also when parts of the tree are rebuilt, and the account
+says whose are not.
 
 States that have grown beyond what a tree should carry are left out and marked: EMPTY for a channel means that every
 node keeps its own and sends them by hash instead (`scan Overflow`).

@@ -1,4 +1,4 @@
-"""Batches to bytes and back: what exchange operators put in a message (DESIGN D6).
+"""Batches to bytes and back: what exchange operators put in a message (docs/decisions/0010).
 
 One byte says the form, eight name the schema, then the schema itself where the peer may not know it,
 then the columns: msgpack for a few rows, narrowed and compressed Arrow buffers for many, and a form of their own for

@@ -1,4 +1,4 @@
-"""Schemas on the wire: each has a short name derived from its content, and travels once a peer (DESIGN D6).
+"""Schemas on the wire: each has a short name derived from its content, and travels once a peer (docs/decisions/0010).
 
 A batch names its schema (table, column names, types) by 8 bytes. Messages are lost, reordered, and peers
 restart, so the rule is: the schema rides inside each message until the transport has confirmed one

@@ -1,7 +1,7 @@
 """The packet-level network: datagrams in from one socket, out at another, or not, or twice, or late.
 
 What rides on it is the shipped transport, so congestion control, retransmission and sealing are the real ones
-(DESIGN D2). A datagram reaches whoever holds the address when it arrives, also after a restart.
+(docs/decisions/0006). A datagram reaches whoever holds the address when it arrives, also after a restart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two thousand queries at random give DuckDB's answer on the same rows (DESIGN D12)."""
+"""Two thousand queries at random give DuckDB's answer on the same rows (docs/decisions/0016)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be reached over a random graph of 20,000 edges that lie on eight nodes (row J4)."""
+"""What can be reached over a random graph of 20,000 edges that lie on eight nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries about tables that no catalog describes: columns are found where the rows are (rows Q1, Q10)."""
+"""Queries about tables that no catalog describes: columns are found where the rows are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL to plan: parse, bind, lower (DESIGN D9; docs/sql.md is the reference).
+"""SQL to plan: parse, bind, lower (docs/decisions/0013; docs/sql.md is the reference).
 
     compile_sql(text, query_id, time_s, tables)     text to a plan of opgraphs; raises UflError
     explain_sql(...)                                the same, as something to read

@@ -1,4 +1,4 @@
-"""Which key a condition is about: the text under which the rows of a published table lie (PIER 3.3.3, row Q5).
+"""Which key a condition is about: the text under which the rows of a published table lie (PIER 3.3.3).
 
 Only a comparison of the key column with a constant of its own kind counts; anything that would need a conversion,
 and so might mean several keys or none, is left to the nodes.

@@ -1,4 +1,4 @@
-"""The clauses that make a query continuous (DESIGN D9), as numbers.
+"""The clauses that make a query continuous (docs/decisions/0013), as numbers.
 
 EVERY '5 seconds'        an answer, called an epoch, every so often
 RANGE '1 minute'         over what arrived within that time; over windows of TUMBLE and HOP: how late a row may be

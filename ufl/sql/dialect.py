@@ -18,7 +18,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 
 #: Functions whose arguments are not a plain list: `CAST(x AS t)`, `EXTRACT(hour FROM x)` and the like.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
-#: The clauses behind a query that make it continuous (DESIGN D9).
+#: The clauses behind a query that make it continuous (docs/decisions/0013).
 _CLAUSES = {"EVERY": "every", "RANGE": "range", "FOR": "duration", "STRATEGY": "strategy"}
 #: Functions in FROM whose first arguments are a table and a column of it.
 _WINDOWS = ("TUMBLE", "HOP")

@@ -1,4 +1,4 @@
-"""A query as something to read: what was decided and why, the opgraphs as trees, and as UFL (row Q9)."""
+"""A query as something to read: what was decided and why, the opgraphs as trees, and as UFL."""
 
 from __future__ import annotations
 

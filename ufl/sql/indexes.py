@@ -1,4 +1,4 @@
-"""Indexes in SQL: CREATE INDEX and DROP INDEX as plans, and which index answers a condition (PIER 3.3.3, row Q6).
+"""Indexes in SQL: CREATE INDEX and DROP INDEX as plans, and which index answers a condition (PIER 3.3.3).
 
     CREATE INDEX by_port ON flows (dpt) USING pht       in order: = < <= > >= BETWEEN
     CREATE INDEX by_src ON flows (src) USING hash       equality

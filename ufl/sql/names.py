@@ -1,4 +1,4 @@
-"""Names in a query: which column of which table a name means, tables being known or not (row Q10).
+"""Names in a query: which column of which table a name means, tables being known or not.
 
 A table whose columns the catalog knows is checked here, before anything runs, without regard to the case of letters. Of
 an unknown table any name may be a column; nodes that lack it will count the rows they drop.

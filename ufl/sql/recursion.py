@@ -1,4 +1,4 @@
-"""WITH RECURSIVE as opgraphs that feed each other (rows J4, Q4; PIER 3.3.3).
+"""WITH RECURSIVE as opgraphs that feed each other (PIER 3.3.3).
 
 Rows found go into one namespace, placed by all their columns, so equal rows meet at one owner, which passes each on
 once (UNION) or every time (UNION ALL). What it passes on is part of the result and goes through the step, whose rows

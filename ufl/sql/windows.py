@@ -1,4 +1,4 @@
-"""TUMBLE and HOP in FROM: a table with the windows of time in which its rows lie (DESIGN D9).
+"""TUMBLE and HOP in FROM: a table with the windows of time in which its rows lie (docs/decisions/0013).
 
     TUMBLE(fw, ts, '1 minute')                windows of a minute, one after the other
     HOP(fw, ts, '10 seconds', '1 minute')     windows of a minute, a new one every ten seconds: a row is in six

@@ -1,4 +1,4 @@
-"""Where rows go: into partition groups by a hash of their keys, or to the owner of each key (DESIGN D7).
+"""Where rows go: into partition groups by a hash of their keys, or to the owner of each key (docs/decisions/0011).
 
 Rows that meet inside a query go by group: a few large objects per owner. Rows of a table that others will look
 up go by key, as PIER says: the object's partitioning key is the text of its key columns.

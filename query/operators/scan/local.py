@@ -1,4 +1,4 @@
-"""Scan, Local: the rows of a table that lie on this node, in its own sources: logs, files, databases (rows D1, D2).
+"""Scan, Local: the rows of a table that lie on this node, in its own sources: logs, files, databases.
 
 A set probe reads what is there now, in turns; a stream probe gets what arrives from now on.
 """
