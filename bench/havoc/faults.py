@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ AWAY_LEAST_S, AWAY_MOST_S = 1.0, 20.0
 #: Peace between two faults: some follow each other at once, some find a ring at rest.
 PEACE_MOST_S = 15.0
 CLONE = "n31"
+#: A host that was told to leave and starts again joins and is known within this.
+HEARD_S = 30.0
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class Faults:
     retire: Callable[[str], Awaitable[None]]
     longest_s: float = PAUSE_MOST_S
     up: set[str] = field(default_factory=set)
+    #: Hosts that left in good order, until everybody should have heard that they are back; with when that is.
+    left: dict[str, float] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -83,7 +88,16 @@ class Faults:
         await self._away("is killed", self.machines.kill)
 
     async def leave(self) -> None:
-        await self._away("leaves", self.machines.leave)
+        async def go(name: str) -> None:
+            self.left[name] = math.inf
+            await self.machines.leave(name)
+
+        name = await self._away("leaves", go)
+        self.left[name] = trio.current_time() + HEARD_S
+
+    def unexpected(self) -> set[str]:
+        """Hosts whose rows nobody misses just now."""
+        return {name for name, until_s in self.left.items() if trio.current_time() < until_s}
 
     async def wipe(self) -> None:
         async def kill_and_wipe(name: str) -> None:

@@ -1,7 +1,9 @@
 """What is asked while things go wrong, and what the right answer is: DuckDB's, over the same rows.
 
-An answer that calls itself complete equals DuckDB's. Any other may lack rows, but has none twice and none that are not
-there: what it does have is a part of DuckDB's rows, or counts that are no larger.
+An answer that calls itself complete equals DuckDB's; only rows of a host that left in good order, whom nobody expects,
+may be in it or not. Any other may lack rows, but has none twice and none that are not there: what it does have is a
+part of DuckDB's rows, or counts that are no larger; unless it says itself that something may be in it twice, as an epoch
+does whose tree was torn.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import enum
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -113,10 +115,21 @@ class Truth:
             self._known[text] = self._connection.execute(text).fetchall()
         return self._known[text]
 
-    def judge(self, question: Question, rows: list[dict[str, object]], ended: str) -> Judgement:
+    def judge(
+        self,
+        question: Question,
+        rows: list[dict[str, object]],
+        ended: str,
+        left: Collection[str] = (),
+        doubled: bool = False,
+    ) -> Judgement:
+        """`left` are hosts that nobody expected while it was asked; `doubled`: the answer says that it may be."""
         right, got = self.rows(question), [tuple(row.values()) for row in rows]
         if ended == "complete":
+            right = [row for row in right if row[0] not in left or row in got]
             return Judgement.RIGHT if Counter(got) == Counter(right) else Judgement.WRONG
+        if doubled:
+            return Judgement.SHORT
         if not question.counts:
             return Judgement.DOUBLED if Counter(got) - Counter(right) else Judgement.SHORT
         return Judgement.SHORT if self._no_more_than(question, rows) else Judgement.DOUBLED

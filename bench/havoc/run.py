@@ -107,11 +107,12 @@ class Havoc:
                 await trio.sleep(AGAIN_S)
 
     async def _ask(self, conn: Connection, name: str, question: Question) -> Judgement:
+        left = self.faults.unexpected()
         answer = conn.query(question.sql, allow_partial=True)
         with trio.fail_after(ANSWER_S):
             rows = (await answer.table()).to_pylist()
         assert answer.account is not None
-        return self._judged(name, question, rows, answer.account)
+        return self._judged(name, question, rows, answer.account, left)
 
     async def _watcher(self, question: Question, rng: random.Random) -> None:
         """Keeps a continuous query open, somewhere else when its node is gone."""
@@ -130,15 +131,21 @@ class Havoc:
             if isinstance(event, Piece):
                 rows += event.batch.to_pylist()
             elif isinstance(event, Account) and event.epoch is not None:
-                self._judged(name, question, rows, event)
+                self._judged(name, question, rows, event, set())
                 rows = []
 
     # -- what is made of it
 
     def _judged(
-        self, name: str, question: Question, rows: list[dict[str, object]], account: Account
+        self,
+        name: str,
+        question: Question,
+        rows: list[dict[str, object]],
+        account: Account,
+        left: set[str],
     ) -> Judgement:
-        judgement = self.truth.judge(question, rows, account.ended)
+        doubled = question.continuous and "doubled" in account.causes
+        judgement = self.truth.judge(question, rows, account.ended, left | self.faults.unexpected(), doubled)
         self.tally[question.name, judgement] += 1
         if account.asked != account.answered + account.empty + account.failed + account.unreachable:
             judgement = Judgement.WRONG

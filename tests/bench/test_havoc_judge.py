@@ -39,5 +39,18 @@ def test_answers_are_judged(
     assert TRUTH.judge(question, rows, ended) is judgement
 
 
+def test_rows_of_a_host_that_left_may_be_missing_and_no_others() -> None:
+    both, one = [{"host": "n1", "n": OWN}, {"host": "n2", "n": OWN}], [{"host": "n1", "n": OWN}]
+    assert TRUTH.judge(OWN_ROWS, one, "complete", left=["n2"]) is Judgement.RIGHT
+    assert TRUTH.judge(OWN_ROWS, both, "complete", left=["n2"]) is Judgement.RIGHT
+    assert TRUTH.judge(OWN_ROWS, one, "complete", left=["n1"]) is Judgement.WRONG
+
+
+def test_what_says_that_it_may_be_doubled_is_no_lie_unless_it_is_called_complete() -> None:
+    twice = [{"n": 2 * PUBLISHED}]
+    assert TRUTH.judge(COUNT, twice, "partial", doubled=True) is Judgement.SHORT
+    assert TRUTH.judge(COUNT, twice, "complete", doubled=True) is Judgement.WRONG
+
+
 def test_every_group_has_rows() -> None:
     assert len(TRUTH.rows(Question("g", "SELECT g FROM pub GROUP BY g"))) == GROUPS
