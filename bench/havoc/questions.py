@@ -2,8 +2,8 @@
 
 An answer that calls itself complete equals DuckDB's; only rows of a host that left in good order, whom nobody expects,
 may be in it or not. Any other may lack rows, but has none twice and none that are not there: what it does have is a
-part of DuckDB's rows, or counts that are no larger; unless it says itself that something may be in it twice, as an epoch
-does whose tree was torn.
+part of DuckDB's rows, or counts that are no larger; unless it says itself that something may be in it twice, as an
+epoch does whose tree was torn.
 """
 
 from __future__ import annotations
