@@ -30,11 +30,21 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--longest", type=float, default=30.0, metavar="S", help="the longest fault")
+    parser.add_argument("--only", default="", metavar="pause,kill,…", help="only these faults")
     args = parser.parse_args()
+    only = tuple(args.only.split(",")) if args.only else ()
     say = partial(print, file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         run = partial(
-            havoc, Path(folder), args.nodes, args.minutes * 60, args.seed, say, args.clients, args.longest
+            havoc,
+            Path(folder),
+            args.nodes,
+            args.minutes * 60,
+            args.seed,
+            say,
+            args.clients,
+            args.longest,
+            only,
         )
         verdict = trio.run(run)
     print(json.dumps(verdict))

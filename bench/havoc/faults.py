@@ -32,31 +32,34 @@ class Faults:
     #: The same machines where two of them can be cut from each other.
     cuts: Namespaces | None
     names: list[str]
+    #: The host that published the tables.
+    publisher: str
     rng: random.Random
     say: Callable[[str], None]
     #: Tells the ring that a host's former self does not come back; called with the host that was wiped.
     retire: Callable[[str], Awaitable[None]]
     longest_s: float = PAUSE_MOST_S
+    #: Only these of the menu; all when there are none.
+    only: tuple[str, ...] = ()
     up: set[str] = field(default_factory=set)
     #: Hosts that left in good order, until everybody should have heard that they are back; with when that is.
     left: dict[str, float] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
 
     async def run(self) -> None:
-        menu: list[Callable[[], Awaitable[None]]] = [
-            self.pause,
-            self.pause,
-            self.kill,
-            self.leave,
-            self.wipe,
-            self.clone,
-        ]
+        menu: dict[str, Callable[[], Awaitable[None]]] = {
+            "pause": self.pause,
+            "kill": self.kill,
+            "leave": self.leave,
+            "wipe": self.wipe,
+            "clone": self.clone,
+        }
         cuts = self.cuts
         if cuts is not None:
-            menu += [partial(self.cut_pair, cuts)] * 2
+            menu["cut_pair"] = partial(self.cut_pair, cuts)
+        drawn = [name for name in ("pause", *menu) if not self.only or name in self.only]
         while True:
-            fault = self.rng.choice(menu)
-            await fault()
+            await menu[self.rng.choice(drawn)]()
             await trio.sleep(self.rng.uniform(0.0, min(PEACE_MOST_S, self.longest_s)))
 
     def _draw_s(self, least_s: float, most_s: float) -> float:
@@ -67,8 +70,8 @@ class Faults:
     def _count(self, what: str) -> None:
         self.done[what] = self.done.get(what, 0) + 1
 
-    def _victim(self) -> str:
-        return self.rng.choice(sorted(self.up))
+    def _victim(self, spared: str = "") -> str:
+        return self.rng.choice(sorted(self.up - {spared}))
 
     async def pause(self) -> None:
         name, wait_s = self._victim(), self._draw_s(PAUSE_LEAST_S, PAUSE_MOST_S)
@@ -104,11 +107,12 @@ class Faults:
             await self.machines.kill(name)
             self.machines.wipe(name)
 
-        name = await self._away("is wiped", kill_and_wipe)
+        # What a host has published goes with its disk: that is nobody's fault.
+        name = await self._away("is wiped", kill_and_wipe, spared=self.publisher)
         await self.retire(name)
 
-    async def _away(self, what: str, go: Callable[[str], Awaitable[None]]) -> str:
-        name, wait_s = self._victim(), self._draw_s(AWAY_LEAST_S, AWAY_MOST_S)
+    async def _away(self, what: str, go: Callable[[str], Awaitable[None]], spared: str = "") -> str:
+        name, wait_s = self._victim(spared), self._draw_s(AWAY_LEAST_S, AWAY_MOST_S)
         self._count(what)
         self.say(f"{name} {what}, and starts again after {wait_s:.1f} s")
         self.up.discard(name)

@@ -38,6 +38,7 @@ class Havoc:
     rng: random.Random
     say: Callable[[str], None]
     longest_s: float
+    only: tuple[str, ...] = ()
     truth: Truth = field(init=False)
     faults: Faults = field(init=False)
     tally: Counter[tuple[str, Judgement]] = field(default_factory=Counter)
@@ -48,7 +49,15 @@ class Havoc:
         self.truth = Truth(self.names)
         cuts = self.machines if isinstance(self.machines, NamespaceMachines) else None
         self.faults = Faults(
-            self.machines, cuts, self.names, self.rng, self.say, self._retire, self.longest_s
+            self.machines,
+            cuts,
+            self.names,
+            self.names[0],
+            self.rng,
+            self.say,
+            self._retire,
+            self.longest_s,
+            self.only,
         )
 
     # -- the story
@@ -242,6 +251,7 @@ async def havoc(
     say: Callable[[str], None],
     clients: int = 3,
     longest_s: float = 30.0,
+    only: tuple[str, ...] = (),
 ) -> dict[str, object]:
     """Begins, torments, mends; the verdict. Raises AssertionError when the ring does not come to rest again."""
     began_s = time.monotonic()
@@ -251,7 +261,7 @@ async def havoc(
 
     with machines_of(folder, tell) as machines:
         names = [f"n{number}" for number in range(1, nodes + 1)]
-        run = Havoc(machines, names, random.Random(seed), tell, longest_s)
+        run = Havoc(machines, names, random.Random(seed), tell, longest_s, only)
         tell(f"{nodes} hosts start")
         await run.begin()
         tell("trouble begins")

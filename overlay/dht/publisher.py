@@ -276,9 +276,10 @@ class Publisher:
             now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
             for published in now:
                 published.adopted = False
+                self._plan(published)
             # What an owner that is silent keeps waiting does not hold up the others.
             self._dht.put_many(
-                [self._aged(each) for each in now], ended, lambda n, code: self._next(now[n], code)
+                [self._aged(each) for each in now], ended, lambda n, code: self._answered(now[n], code)
             )
 
         def ended(codes: list[Code]) -> None:
@@ -294,17 +295,19 @@ class Publisher:
         """What is put again is as old as it is."""
         return replace(published.put, age_s=self._runtime.now() - published.born_s)
 
-    def _next(self, published: _Published, code: Code) -> None:
-        """When to renew: a little before the period is over, so that no object stays lost longer than that."""
-        if self._objects.get(published.put.name) is not published:
+    def _answered(self, published: _Published, code: Code) -> None:
+        """What has failed does not wait for its turn."""
+        if code is Code.OK or self._objects.get(published.put.name) is not published:
             return
-        share = 1.0
         if code is Code.UNREACHED or code is Code.LIMIT:
             self._unreached += 1
-            share = RETRY_SHARE
-        elif code is not Code.OK:
+        else:
             self._refused += 1
-            share = RETRY_SHARE
+        self._plan(published, RETRY_SHARE)
+
+    def _plan(self, published: _Published, share: float = 1.0) -> None:
+        """When to renew: a little before the period is over, so that no object stays lost longer than that. Planned as
+        a put or renewal leaves, not when its answer comes: one that hangs keeps the next one from nothing."""
         delay_s = max(0.0, published.period_s * share * self._rng.uniform(0.9, 1.0) - STEP_S)
         published.due = step = int((self._runtime.now() + delay_s) / STEP_S) + 1
         names = self._steps.get(step)
@@ -396,10 +399,11 @@ class Publisher:
         while names and len(due) < BURST_OBJECTS:
             published = self._objects.get(names.pop())
             if published is not None and published.due == step:
-                published.due = -1
                 due.append(published)
         if not names:
             del self._steps[heapq.heappop(self._heap)]
+        for published in due:
+            self._plan(published)
         if due:
             self._renewing += len(due)
             self._renewals += len(due)
@@ -418,6 +422,8 @@ class Publisher:
 
         def burst() -> None:
             now = kept[len(all_codes) : len(all_codes) + BURST_OBJECTS]
+            for each in now:
+                self._plan(each)
             self._renew(now, lambda codes: renewed(now, codes))
 
         def renewed(now: list[_Published], codes: list[Code]) -> None:
@@ -425,7 +431,7 @@ class Publisher:
             self._republished += len(lost)
             for each, code in zip(now, codes, strict=True):
                 if code is not Code.UNKNOWN:
-                    self._next(each, code)
+                    self._answered(each, code)
 
             def put(again: list[Code]) -> None:
                 for number, code in zip(lost, again, strict=True):
@@ -448,7 +454,7 @@ class Publisher:
                     self._runtime.call_later(0.0, self._put_lost, None)
                 self._lost.append(published)
             else:
-                self._next(published, code)
+                self._answered(published, code)
         self._arm()
 
     def _put_lost(self, _: None) -> None:
