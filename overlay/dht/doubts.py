@@ -7,7 +7,7 @@ publisher of the ring has looked after its objects there (`recall`).
 
 Where objects are made from other objects, as the entries of an index from rows, those whose maker died with them come
 back only after the rows have. So a piece that publishers have looked after is unsettled until whoever makes such
-objects says so (`settled`); where nobody does, there are none.
+objects says so (`settled`); where no node of the ring knows of any such objects, nothing is left to wait for.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ DOUBTS_MAX = 64
 class Doubts:
     """Pieces of the circle, each with a number: one that comes again is another."""
 
-    __slots__ = ("_next", "_pieces", "_unsettled", "arose", "ended", "settles")
+    __slots__ = ("_next", "_pieces", "_unsettled", "arose", "ended", "made")
 
     def __init__(self) -> None:
         self._pieces: dict[int, Arc] = {}
         self._next = 0
         #: Pieces in which nothing published is missing, but what is made from it may be.
         self._unsettled: dict[int, Arc] = {}
-        #: Whether somebody at this node makes objects from others, and says when they are there again.
-        self.settles = False
+        #: Whether there are objects anywhere that are made from others, as far as this node knows. None: nobody at
+        #: this node makes any, or would say when they are there again.
+        self.made: Callable[[], bool] | None = None
         #: Called when there is a new doubt, and whenever one has ended.
         self.arose: list[Callable[[], None]] = []
         self.ended: list[Callable[[], None]] = []
@@ -73,9 +74,13 @@ class Doubts:
                 left[number if part == piece else self._next] = part
         self._replace(left)
 
-    def cleared(self, numbers: Sequence[int]) -> None:
-        """Nothing is missing any more where these doubts were."""
-        if self.settles:
+    def knows_of_made(self) -> bool:
+        return self.made is not None and self.made()
+
+    def cleared(self, numbers: Sequence[int], nothing_made: bool = False) -> None:
+        """Nothing is missing any more where these doubts were; with `nothing_made` no node of the ring knows of
+        objects that are made from others."""
+        if self.made is not None and not nothing_made:
             for number in numbers:
                 if number in self._pieces and len(self._unsettled) < DOUBTS_MAX:
                     self._unsettled[number] = self._pieces[number]

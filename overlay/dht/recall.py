@@ -4,6 +4,9 @@ A node whose arc is in doubt sends the doubtful pieces around the ring, in one s
 publishes in them, which puts again what is gone, and answers when that is done. When all have, nothing is missing that
 anybody publishes, and the doubts end. Where somebody could not, it is tried again. What it costs grows with the ring,
 so a node waits the longer before it does so the more nodes there are; what came in doubt meanwhile goes with it.
+
+With its answer a node says whether it knows of objects that are made from others. Where nobody does, nothing has to be
+made again: a ring without indexes pays for none.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from overlay.ring import Arc, WireArc, from_wire, to_wire
 from overlay.router import Router
 from overlay.spread.account import Account
 from overlay.spread.branch import Branch
+from overlay.spread.messages import NODES_MAX
 from overlay.spread.spread import Spread
 from runtime.api import Runtime, Timer
 
@@ -32,6 +36,10 @@ AGAIN_S = 2.0
 Pieces: TypeAlias = Annotated[tuple[WireArc, ...], msgspec.Meta(max_length=2 * DOUBTS_MAX)]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Pieces).decode
+#: Nodes that know of nothing made from other objects. They are counted, not those that do: an answer that says nothing,
+#: or cannot be read, is none of them.
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NODES_MAX)]
+_decode_count = msgspec.msgpack.Decoder(Count).decode
 
 
 class Recall:
@@ -79,20 +87,40 @@ class Recall:
         def done(reply: bytes | None, account: Account) -> None:
             self._out = False
             if account.complete:
-                self._doubts.cleared(list(pieces))
+                self._doubts.cleared(list(pieces), nothing_made=_count(reply) == account.answered)
             else:
                 self.failed += 1
             if self._doubts:
                 self._arm(AGAIN_S)
 
         arcs = tuple(WireArc(to_wire(each.start), to_wire(each.end)) for each in pieces.values())
-        self._spread.start(TOPIC, _encode(arcs), done)
+        self._spread.start(TOPIC, _encode(arcs), done, combine=_sum)
 
     def _asked(self, branch: Branch) -> None:
+        branch.combine = _sum
+
+        def looked_after(ok: bool) -> None:
+            if ok:
+                branch.reply(_encode(0 if self._doubts.knows_of_made() else 1))
+            else:
+                branch.fail()
+
         try:
             pieces = _decode(branch.payload)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             branch.fail()
             return
         arcs = [Arc(from_wire(each.start), from_wire(each.end)) for each in pieces]
-        self._publisher.look_after(arcs, lambda ok: branch.reply() if ok else branch.fail())
+        self._publisher.look_after(arcs, looked_after)
+
+
+def _count(reply: bytes | None) -> int:
+    """What nodes say; nothing when it cannot be read."""
+    try:
+        return _decode_count(reply) if reply else 0
+    except msgspec.MsgspecError:
+        return 0
+
+
+def _sum(one: bytes, other: bytes) -> bytes:
+    return _encode(min(NODES_MAX, _count(one) + _count(other)))

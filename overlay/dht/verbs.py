@@ -351,6 +351,13 @@ class Dht:
         """Under how many keys of a namespace this node holds objects, its own or copies."""
         return self._keeper.store.keys_under(namespace)
 
+    def holds(self, namespace: str, suffix: str, objects: int) -> bool:
+        """Whether this node may hold an object of a namespace, its own or a copy, whose suffix begins so: it does, or
+        there are more than so many objects to look at."""
+        scan = self._keeper.store.scan(Prefix(namespace))
+        found = scan.next(objects, self._runtime.now())
+        return not scan.finished or any(each.name.suffix.startswith(suffix) for each in found)
+
     def sample(self, namespace: str, objects: int) -> tuple[list[bytes], float]:
         """Values of a namespace that this node owns, found among the first so many objects, and how many times as
         many keys there are as were looked at."""

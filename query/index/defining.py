@@ -31,6 +31,8 @@ TOPIC = "indexes"
 TOPIC_BUILD = "index-build"
 #: Where names of indexes are claimed.
 CLAIMS = "pier.indexes"
+#: How suffixes of definitions begin in the dictionary.
+INDEX_SUFFIX = "index."
 #: How long the definition of an index outlives those who feed it, and its claim to the name.
 DEFINITION_LIFETIME_S = 600.0
 COPIES = 2
@@ -68,7 +70,7 @@ def definition(table: str, index: IndexFacts | None, name: str) -> PutObject:
     """The entry that makes an index known; without facts the one that takes it back."""
     facts = TableFacts(table, "published", nodes=0, indexes=() if index is None else (index,))
     return PutObject(
-        Name(DICTIONARY, dictionary_key(table), f"index.{name.lower()}"),
+        Name(DICTIONARY, dictionary_key(table), INDEX_SUFFIX + name.lower()),
         write([facts]),
         DEFINITION_LIFETIME_S,
         copies=COPIES,

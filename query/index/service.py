@@ -30,7 +30,15 @@ from overlay.ring import WHOLE, Arc
 from overlay.spread.branch import Branch
 from overlay.spread.spread import Spread
 from query.engine.facts import DICTIONARY, HIDDEN, IndexFacts, TableFacts, dictionary_key, read
-from query.index.defining import DEFINITION_LIFETIME_S, TOPIC, Defining, claim, definition
+from query.index.defining import (
+    CLAIMS,
+    DEFINITION_LIFETIME_S,
+    INDEX_SUFFIX,
+    TOPIC,
+    Defining,
+    claim,
+    definition,
+)
 from query.index.feeding import Feeding
 from query.index.settling import Settling
 from runtime.api import Runtime
@@ -47,6 +55,8 @@ DOUBTED_S = 10.0
 DROPPED_S = 15.0
 #: Indexes that are remembered as not whole.
 DOUBTED_MAX = 1_024
+#: Entries of the dictionary at this node that are looked through for indexes; where there are more, there may be some.
+DICTIONARY_LOOKED_AT_MAX = 4_096
 
 
 def partitioning_keys(entries: Sequence[Entry]) -> list[str]:
@@ -86,7 +96,7 @@ class Indexes:
         self._doubted: dict[str, float] = {}
         self._looking = False
         publisher.also(self._repair)
-        self.settling = Settling(runtime, dht, spread, self._settle)
+        self.settling = Settling(runtime, dht, spread, self._settle, self._knows_any)
         runtime.call_later(LOOK_S, self._look, None)
 
     def _told(self, branch: Branch) -> None:
@@ -239,6 +249,12 @@ class Indexes:
             pht.repair(arcs, one)
         if not trees:
             done(True)
+
+    def _knows_any(self) -> bool:
+        """Whether this node feeds an index, or holds a word of one: a claim, or a definition in the dictionary."""
+        if self._kept or CLAIMS in self._dht.namespaces():
+            return True
+        return self._dht.holds(DICTIONARY, INDEX_SUFFIX, DICTIONARY_LOOKED_AT_MAX)
 
     def _settle(self, done: Callable[[bool], None]) -> None:
         """Every row that this node owns into every index there is of its table, as the dictionary says now."""

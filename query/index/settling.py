@@ -2,7 +2,8 @@
 
 The heir of such a part waits until published rows are back (`overlay.dht.doubts`), asks every node in one spread to
 bring the entries of its own rows up to date, and takes the part for settled when all have answered. A node that is not
-sure of its rows yet, because it is an heir itself, does not answer for them: then it is asked again.
+sure of its rows yet, because it is an heir itself, does not answer for them: then it is asked again. Where no node
+knows of any index (`overlay.dht.recall`), there is nothing to settle and nobody is asked.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Settling:
         dht: Dht,
         spread: Spread,
         bring_up_to_date: Callable[[Callable[[bool], None]], None],
+        knows_any: Callable[[], bool],
     ) -> None:
         self._runtime = runtime
         self._dht = dht
@@ -46,7 +48,7 @@ class Settling:
         self._out = False
         self._again_s = AGAIN_S
         self.asked = self.failed = 0
-        dht.doubts.settles = True
+        dht.doubts.made = knows_any
         dht.doubts.ended.append(lambda: self._arm(FIRST_S))
         spread.on_arrival(TOPIC, self._arrived)
 

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from pier_node.service import Publication, QueryRequest
+from query.engine.facts import DICTIONARY
+from query.index.defining import INDEX_SUFFIX
 from query.index.service import LOOK_S
 from tests.query.engine.cluster import Cluster
 from tests.sql.test_indexes import explained
@@ -174,3 +176,35 @@ def test_a_dropped_index_serves_those_who_have_not_heard_of_it() -> None:
         assert sorted(row["k"] for row in found.rows) == wanted
     assert sink.failure is None
     assert "index by_v" not in explained(elsewhere, text)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_heirs_have_indexes_settled_only_where_there_are_some(indexed: bool) -> None:
+    """One node loses everything. Its heirs ask all of the ring for rows; for entries only if anybody knows of an index,
+    and then until all have fed it."""
+    ring = Indexed(4)
+    if indexed:
+        ring.create("hash")
+    nodes = ring.cluster.nodes
+    before = sum(node.overlay.recall.sent for node in nodes)
+    ring.cluster.world.run_for(60.0)
+    settled = sum(node.indexes.settling.asked for node in nodes)
+    for victim in (3, 5):
+        ring.cluster.wipe(victim)
+        ring.cluster.world.run_for(60.0)
+    asked = sum(node.indexes.settling.asked for node in nodes) - settled
+    assert sum(node.overlay.recall.sent for node in nodes) > before, "rows were lost"
+    assert (asked > 0) is indexed
+    assert not any(node.overlay.dht.doubts or node.overlay.dht.doubts.unsettled() for node in nodes)
+
+
+@pytest.mark.parametrize("using", ["pht", "hash"])
+def test_whoever_holds_a_word_of_an_index_knows_of_it(using: str) -> None:
+    ring = Indexed(4)
+    assert not any(node.overlay.dht.doubts.knows_of_made() for node in ring.cluster.nodes)
+    ring.create(using)
+    assert all(
+        node.overlay.dht.doubts.knows_of_made()
+        for node in ring.cluster.nodes
+        if node.overlay.dht.holds(DICTIONARY, INDEX_SUFFIX, 100) or "t" in node.overlay.dht.namespaces()
+    )

@@ -80,3 +80,15 @@ def test_a_standing_waits_for_the_neighbours_and_for_what_is_on_its_way() -> Non
     take(3.0)
     ring.world.run_for(5.0)
     assert taken.pop()[1] == Standing(None, False)
+
+
+def test_what_is_looked_after_is_unsettled_unless_nobody_makes_objects_from_others() -> None:
+    doubts = Doubts()
+    doubts.made = lambda: True
+    doubts.add(Arc(100, 200))
+    doubts.cleared(list(doubts.pieces()))
+    assert not doubts and not doubts.is_settled(150)
+    doubts.settled(list(doubts.unsettled()))
+    doubts.add(Arc(100, 200))
+    doubts.cleared(list(doubts.pieces()), nothing_made=True)
+    assert not doubts and doubts.is_settled(150)
