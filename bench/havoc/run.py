@@ -171,14 +171,18 @@ class Havoc:
         self.failures[f"{type(error).__name__}: {error}".replace(name, "n?")[:120]] += 1
 
     async def _retire(self, name: str) -> None:
-        """Whoever is absent and not about to come back is taken off the roster: here, the old self of a wiped host. Not
-        every node may hear of it at once."""
+        """Whoever is absent and not about to come back is taken off the roster: here, the old self of a wiped host, as
+        soon as the new one is on the ring. Not every node may hear of it at once."""
 
         async def retired() -> str:
             async with self.machines.open(min(self.faults.up - {name})) as conn:
-                absent = [member.id for member in await conn.members() if member.state == "absent"]
-                for each in absent:
-                    await conn.retire(each)
+                members = await conn.members()
+                here = sum(member.state == "here" for member in members)
+                if here < len(self.names):
+                    return f"{here} of {len(self.names)} are here"
+                for member in members:
+                    if member.state == "absent":
+                        await conn.retire(member.id)
             return ""
 
         await self._until("a wiped host's old self is retired", CALM_S, retired)
