@@ -80,9 +80,9 @@ class Settling:
         rows = sum(self._rows[address] for address in left)
         rest = f"{sum(result.objects for result in answers)} objects of it were taken back"
         if doubtful:
-            rest += f", {doubtful} may be there for another {lifetime_s:g} s"
+            rest += f"; {doubtful} may be visible for another {lifetime_s:g} s"
         if left:
-            rest += f", up to {rows} rows that {', '.join(left)} published for another {lifetime_s:g} s"
+            rest += f"; up to {rows} rows of {', '.join(left)} may be visible for another {lifetime_s:g} s"
         raise PierSparkError(f"load {self._load} could not be published ({'; '.join(problems)}); {rest}")
 
     def clear(self) -> None:

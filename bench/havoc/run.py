@@ -171,11 +171,21 @@ class Havoc:
         self.failures[f"{type(error).__name__}: {error}".replace(name, "n?")[:120]] += 1
 
     async def _retire(self, name: str) -> None:
-        """Whoever is absent and not about to come back is taken off the roster: here, the old self of a wiped host."""
-        async with self.machines.open(next(iter(sorted(self.faults.up - {name})))) as conn:
-            for member in await conn.members():
-                if member.state == "absent":
-                    await conn.retire(member.id)
+        """Whoever is absent and not about to come back is taken off the roster: here, the old self of a wiped host, as
+        soon as the new one is on the ring. Not every node may hear of it at once."""
+
+        async def retired() -> str:
+            async with self.machines.open(min(self.faults.up - {name})) as conn:
+                members = await conn.members()
+                here = sum(member.state == "here" for member in members)
+                if here < len(self.names):
+                    return f"{here} of {len(self.names)} are here"
+                for member in members:
+                    if member.state == "absent":
+                        await conn.retire(member.id)
+            return ""
+
+        await self._until("a wiped host's old self is retired", CALM_S, retired)
 
     # -- waiting
 

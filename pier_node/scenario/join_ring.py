@@ -44,6 +44,8 @@ ROWS_A_NODE = 100
 R_PAD_BYTES, S_PAD_BYTES, S_MORE_BYTES = 984, 984, 512
 #: Of a hundred rows of R, those with partners.
 MATCHING = 90
+#: Nodes of a ring that has just begun look whether they lack anything; then it is at rest.
+REST_S = 30.0
 #: The result whose arrival is the latency (PIER 4.3.3).
 NTH_RESULT = 100
 LIFETIME_S = 3_600.0
@@ -195,6 +197,7 @@ class JoinRing:
             node.overlay.router.arc().start: node.overlay.router.me.address for node in self.nodes
         }
         self._starts = sorted(self._by_start)
+        self.world.run_for(REST_S)
 
     def publish(self) -> None:
         """Puts S into the DHT under its join attribute, for Fetch Matches."""

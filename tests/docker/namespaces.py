@@ -6,6 +6,7 @@ machine itself is one more host on it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Hosts that a subnet holds here.
 HOSTS_MAX = 32
 STOP_TIMEOUT_S = 15.0
+_NUMBERS = itertools.count()
 
 
 def why_not() -> str:
@@ -54,21 +56,30 @@ class Namespaces:
         self._folders = Folders(root, os.getuid())
         self.keys = self._folders.keys()
         self._root = root
-        self._tag = f"{os.getpid() % 100_000}"
+        # The kernel takes a namespace's cables away in its own time: the next one has other names and another subnet.
+        number = next(_NUMBERS)
+        self._tag = f"{os.getpid() % 100_000}{number % 16:x}"
         self._hub = f"pier{self._tag}hub"
-        self._subnet = f"10.{200 + os.getpid() % 40}.{os.getpid() // 40 % 250}"
+        self._subnet = f"10.{200 + os.getpid() % 40}.{(os.getpid() // 40 + number) % 250}"
         self._running: dict[str, Popen[bytes]] = {}
         self._releases: dict[str, str] = {}
         self._made: list[str] = []
 
     def __enter__(self) -> Namespaces:
+        try:
+            self._build()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _build(self) -> None:
         ip("netns", "add", self._hub)
         ip("-n", self._hub, "link", "add", "name", "br0", "type", "bridge")
         ip("-n", self._hub, "link", "set", "br0", "up")
         self._cable("test", None)
         ip("addr", "add", f"{self._subnet}.254/24", "dev", self._link("own"))
         ip("link", "set", self._link("own"), "up")
-        return self
 
     def __exit__(self, *args: object) -> None:
         for process in self._running.values():

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ FULL = (
 )  # fmt: skip
 BARE = ("b", *[None] * 18)
 
+#: Rows that an owner took with it are back within this.
+BACK_S = 30.0
+
 
 def options(ring: Ring, table: str, **more: Any) -> dict[str, str]:
     return {
@@ -57,10 +61,12 @@ def read(spark: SparkSession, ring: Ring, **what: Any) -> DataFrame:
 
 
 def count(ring: Ring, table: str) -> int:
-    """Rows of a table as the ring itself sees them."""
+    """Rows of a table as the ring itself sees them, none when it knows no such table. A host that was killed is missing
+    from the answer, and that is said; what counts here is whether its rows are there."""
     host, port = split_address(ring.directory.running()[0].client_address)
     with sync.connect(host, port) as conn:
-        rows = conn.query(f"SELECT count(*) AS n FROM {table}").table().to_pylist()
+        text = f"SELECT count(*) AS n FROM {table}"
+        rows = conn.query(text, allow_partial=True, allow_unknown=True).table().to_pylist()
     return int(rows[0]["n"])
 
 
@@ -178,7 +184,12 @@ def test_a_node_that_dies_during_a_feed_costs_a_retry_and_no_row(
     try:
         killed = rows.mapInArrow(killing, rows.schema)
         killed.write.format("pier").options(nodes=nodes, table="survived", key="k").mode("append").save()
-        assert marker.exists() and count(ring, "survived") == 60_000
+        assert marker.exists()
+        # The arc of the one that died is looked after by then; until it is, answers say that rows may be missing.
+        deadline_s = time.monotonic() + BACK_S
+        while (there := count(ring, "survived")) < 60_000 and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        assert there == 60_000
     finally:
         ring.start()
 

@@ -65,6 +65,8 @@ class Broadcast(Workload[BroadcastForm]):
         self._wrong: list[str] = []
         self._tree_heard: list[dict[int, int]] = []
         self._tree_members: list[list[Life]] = []
+        #: What nodes had sent down before the first spread of this workload: a ring that forms has some of its own.
+        self._sent_before = 0
 
     def build(self, host: SimHost) -> None:
         life = self._nodes.build(host)
@@ -83,6 +85,8 @@ class Broadcast(Workload[BroadcastForm]):
         if not self._running:
             return
         members = self._nodes.members()
+        if not self._spreads:
+            self._sent_before = self._sent_down()
         root = self._rng.choice(members)
         payload = bytes(int(self.form_values.payload_bytes))
         branch = root.node.spread.start(
@@ -150,6 +154,9 @@ class Broadcast(Workload[BroadcastForm]):
         heard = self._tree_heard[int.from_bytes(payload, "big")]
         heard[life.number] = heard.get(life.number, 0) + 1
 
+    def _sent_down(self) -> int:
+        return sum(life.node.spread.statistics().children for life in self._nodes.lives)
+
     # --- figures -------------------------------------------------------------------------------------------------
 
     def figures(self) -> Mapping[str, Any]:
@@ -168,7 +175,7 @@ class Broadcast(Workload[BroadcastForm]):
             "uncovered": self._uncovered,
             "missed": len(self._missed),
             "wrong": len(self._wrong),
-            "messages_down": sum(each.children for each in nodes),
+            "messages_down": self._sent_down() - self._sent_before,
             "messages_down_least": self._answered + self._failed - self._finished,
             "children_lost": sum(each.children_lost for each in nodes),
             "rebuilt": sum(each.rebuilt for each in nodes),

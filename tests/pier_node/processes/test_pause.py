@@ -44,7 +44,7 @@ class Judge:
         self.complete_in_a_row = 0
 
     async def ask(self, conn: Connection, text: str) -> None:
-        answer = conn.query(text)
+        answer = conn.query(text, allow_partial=True)
         rows = await answer.table()
         account = answer.account
         assert account is not None

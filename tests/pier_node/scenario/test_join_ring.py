@@ -8,6 +8,9 @@ import pytest
 from pier_node.scenario.join_ring import Asked, JoinRing, Outcome, text_of
 
 NODES = 16
+#: Without maintenance, as here, nobody has a neighbour's fresh word that an arc is its own: whoever reads a published
+#: table asks for it first, at the scan and at the owners of the keys, some round trips on these links.
+CONFIRM_S = 0.6
 
 
 def outcome(strategy: str, s_percent: int = 50, **more: object) -> Outcome:
@@ -47,7 +50,7 @@ def test_a_rehash_costs_little_more_than_the_rows_themselves(hashed: dict[int, O
 def test_fetch_matches_is_flat_but_for_its_results(hashed: dict[int, Outcome]) -> None:
     few, all_ = outcome("fetch", 5), outcome("fetch", 100)
     assert all_.total_bytes - 2_048 * all_.rows <= 1.15 * (few.total_bytes - 2_048 * few.rows)
-    assert few.nth_s < hashed[5].nth_s
+    assert few.nth_s - CONFIRM_S < hashed[5].nth_s
 
 
 def test_the_semi_join_grows_with_what_it_fetches() -> None:
