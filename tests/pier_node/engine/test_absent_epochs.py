@@ -6,6 +6,7 @@ from pier_node.engine.service import QueryService
 from pier_node.protocol.messages import Account
 from pier_node.service import QueryRequest
 from query.dataflow.budget import Limits
+from query.engine.absentees import NOBODY
 from tests.query.engine.test_absentees import Members
 from tests.sql.test_node import Sink
 
@@ -43,3 +44,31 @@ def test_an_epoch_lacks_a_lost_member_for_as_long_as_it_is_expected() -> None:
     node.overlay.roster.retire(cluster.nodes[2].overlay.router.me.id, lambda told: None)
     cluster.world.run_for(30.0)
     assert (sink.accounts[-1].ended, sink.accounts[-1].absent) == ("complete", 0)
+
+
+def test_no_epoch_is_whole_before_anybody_was_counted() -> None:
+    """A member dies just before the query: its first epochs come while the count still waits for it."""
+    cluster = Members(6)
+    service = QueryService(cluster.hosts[0].runtime, cluster.nodes[0], Limits(time_s=3_600.0))
+    sink = Epochs()
+    cluster.world.crash(cluster.hosts[2])
+    service.query(QueryRequest("SELECT count(*) AS n FROM fw EVERY '0.5 seconds'", "sql"), sink)
+    cluster.world.run_for(20.0)
+    assert sink.accounts and {account.ended for account in sink.accounts} == {"partial"}
+    assert "uncounted" in sink.accounts[0].causes
+
+
+def test_a_member_that_comes_back_is_missed_until_it_is_in_the_epochs() -> None:
+    """Between two counts it is the roster that knows of it."""
+    cluster = Members(6)
+    service = QueryService(cluster.hosts[0].runtime, cluster.nodes[0], Limits(time_s=3_600.0))
+    sink = Epochs()
+    cluster.world.crash(cluster.hosts[2])
+    cluster.world.run_for(60.0)
+    query = "SELECT count(*) AS n FROM fw EVERY '0.5 seconds'"
+    service.query(QueryRequest(query, "sql"), sink)
+    cluster.world.run_for(3.0)
+    (asked,) = cluster.nodes[0].proxy.queries.values()
+    assert asked.expected == 5
+    asked.absent = NOBODY
+    assert asked.expected == 6
